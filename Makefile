@@ -1,0 +1,40 @@
+# The front door. Each target sets up what it needs and says what it did.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+SHELL   = /bin/bash
+
+.PHONY: help demo test lint bench gpu-check clean
+help:
+	@echo "make demo       the main job, offline, on simulated GPUs"
+	@echo "make test       all tests"
+	@echo "make lint       ruff, mypy --strict, import contracts"
+	@echo "make bench      every claim of the README, measured"
+	@echo "make gpu-check  read-only checks on a machine with an NVIDIA GPU"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: a changed pyproject.toml installs again, an unchanged one costs nothing.
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/chase demo
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+bench: $(VENV)/.dev
+	set -e; for b in benchmarks/[a-z]*.py; do echo "== $$b"; $(BIN)/python $$b; done
+gpu-check: $(VENV)/.core
+	$(BIN)/python -m chase.gpu_check
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,108 @@
+"""The rows of the log, as values: what the controller hands to the store and the CLI reads back.
+
+Times are aware UTC; units are in the names. JSON-like fields hold plain dicts and lists of finite numbers and text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job as it registered. ``gpus`` are UUIDs; ``state`` is ``running`` or ``ended``; ``end_reason`` says how."""
+
+    id: str
+    name: str
+    uid: int
+    pid: int
+    gpus: tuple[str, ...]
+    units: str
+    region: str
+    registered_at: datetime
+    total_units: float | None = None
+    units_done: float = 0.0
+    policy: dict[str, Any] = field(default_factory=dict)
+    state: str = "running"
+    ended_at: datetime | None = None
+    end_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """One decision with all that ``explain`` needs to take it again: ``inputs`` is ``PolicyInput.to_dict()``.
+
+    ``choice`` is ``Choice.to_dict()`` (setting, mode, code, reason, candidates with their costs). ``applied`` maps a GPU
+    UUID to what became of it, empty in observe mode. ``trigger`` is why it was taken now: ``signal``, ``policy``,
+    ``hold``, ``job``, ``gpu``, ``profile`` or ``heartbeat``. ``id`` is None until stored.
+    """
+
+    at: datetime
+    job_id: str
+    trigger: str
+    mode: str
+    policy: str
+    code: str
+    reason: str
+    power_limit_w: float | None
+    intensity_g_per_kwh: float | None
+    intensity_kind: str
+    intensity_age_s: float | None
+    inputs: dict[str, Any]
+    choice: dict[str, Any]
+    applied: dict[str, Any]
+    control: str  # "control" or "observe"
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalRecord:
+    """What one job drew over ``[start, end)``. Energy is all its GPUs together; grams use ``intensity_g_per_kwh``.
+
+    ``method`` is ``counter``, ``integrated`` or ``mixed``. The counterfactual is the same ``units`` at the reference
+    (full power) point: its joules, its seconds, and its grams at the same intensity; None where no frontier is known.
+    Nothing is booked as a saving while ``progress`` is False (a hang draws little and does no work, rule G25).
+    """
+
+    job_id: str
+    start: datetime
+    end: datetime
+    units: float
+    energy_j: float
+    method: str
+    power_limit_w: float | None
+    intensity_g_per_kwh: float | None
+    intensity_kind: str
+    grams: float | None
+    reference_energy_j: float | None = None
+    reference_s: float | None = None
+    reference_grams: float | None = None
+    progress: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """Something that happened. ``severity`` is ``info``, ``warning`` or ``error``; ``code`` is stable, for grep."""
+
+    at: datetime
+    code: str
+    severity: str
+    message: str
+    job_id: str | None = None
+    gpu: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRecord:
+    """A person's override: ``mode`` is ``speed-first``, ``efficiency-first`` or ``off``; job None means the node."""
+
+    mode: str
+    made_at: datetime
+    uid: int
+    until: datetime | None = None
+    job_id: str | None = None
+    id: int | None = None

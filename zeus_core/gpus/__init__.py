@@ -1,0 +1,1 @@
+"""GPUs, real and simulated, behind one protocol in watts, joules and megahertz."""
