@@ -1,0 +1,132 @@
+"""HTTP over the service's Unix socket, with the standard library alone: shared by the client and the CLI.
+
+One request, one connection, one JSON object back. Nothing here retries; the caller knows whether it may wait.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chase.errors import ChaseError, TryLater
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_BYTES = 8 * 1024 * 1024
+SYSTEM_SOCKET = Path("/run/chase/chase.sock")
+
+_USAGE = frozenset({400, 404, 413, 422})  # what was asked is wrong
+_LATER = frozenset({429, 503})
+
+
+class ApiError(ChaseError):
+    """The service answered with an error. ``status`` is HTTP's, ``code`` the service's own stable word."""
+
+    def __init__(self, message: str, *, status: int, code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.exit_code = 2 if status in _USAGE else 1
+
+
+def default_socket(env: Mapping[str, str] = os.environ) -> Path:
+    """Where a client looks: ``CHASE_SOCKET``, else the system's service, else the user's own."""
+    if env.get("CHASE_SOCKET"):
+        return Path(env["CHASE_SOCKET"])
+    return next((path for path in (SYSTEM_SOCKET, _user_socket(env)) if _exists(path)), SYSTEM_SOCKET)
+
+
+def request(
+    socket_path: Path | str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    timeout_s: float = 5.0,
+    max_bytes: int = MAX_BYTES,
+) -> dict[str, Any]:
+    """The JSON object that ``method path`` answers with.
+
+    Raises ``TryLater`` when nobody answers or the service says that it is busy, ``ApiError`` for any other
+    refusal, and ``ChaseError`` when the socket may not be used or the answer is not ours.
+    """
+    connection = _Connection(Path(socket_path), timeout_s)
+    payload = None if body is None else json.dumps(body, allow_nan=False).encode()
+    try:
+        connection.request(method, path, payload, {"Content-Type": "application/json", "Connection": "close"})
+        response = connection.getresponse()
+        raw = response.read(max_bytes + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise _unreachable(Path(socket_path), error) from error
+    finally:
+        connection.close()
+    if len(raw) > max_bytes:
+        raise ChaseError(f"the answer to {method} {path} at {socket_path} is larger than {max_bytes} bytes")
+    return _parse(response.status, raw, f"{method} {path} at {socket_path}")
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, socket_path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = socket_path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a directory that we may not look into
+        return False
+
+
+def _user_socket(env: Mapping[str, str]) -> Path:
+    """The same rule as the configuration's ``run_dir`` of an unprivileged service."""
+    if env.get("XDG_RUNTIME_DIR"):
+        return Path(env["XDG_RUNTIME_DIR"]) / "chase" / "chase.sock"
+    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME") or "~").expanduser() / ".local" / "state")
+    return Path(state) / "chase" / "run" / "chase.sock"
+
+
+def _unreachable(path: Path, error: OSError | http.client.HTTPException) -> ChaseError:
+    if isinstance(error, PermissionError):
+        return ChaseError(
+            f"{path}: not yours to use; ask to be put into the service's socket group ({error})"
+        )
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+        return TryLater(
+            f"no service answers at {path}; start one with 'chase serve', or name its socket with --socket"
+        )
+    if isinstance(error, TimeoutError):
+        return TryLater(f"the service at {path} did not answer in time")
+    if isinstance(error, OSError) and not error.errno:  # the path is longer than a socket's may be
+        return ChaseError(f"{path}: {error}")
+    return TryLater(f"the service at {path} broke off: {error or type(error).__name__}")
+
+
+def _parse(status: int, raw: bytes, what: str) -> dict[str, Any]:
+    try:
+        data = json.loads(raw) if raw else {}
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ChaseError(
+            f"the answer to {what} (HTTP {status}) is not a JSON object; is another program there?"
+        )
+    if status < HTTPStatus.MULTIPLE_CHOICES:
+        return data
+    error = data.get("error")
+    error = error if isinstance(error, dict) else {}
+    message = str(error.get("message") or f"HTTP {status} for {what}")
+    if status in _LATER:
+        raise TryLater(message)
+    raise ApiError(message, status=status, code=str(error.get("code", "")))
