@@ -1,0 +1,50 @@
+"""What every room's tests may ask for."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "standin"))
+
+if TYPE_CHECKING:
+    from standin import State
+
+
+@pytest.fixture(scope="session")
+def nvml_standin_library() -> Iterator[Path]:
+    """The stand-in libnvidia-ml.so.1, compiled once, in a directory that every uid can read."""
+    import standin
+
+    if standin.compiler() is None:
+        pytest.skip("the stand-in NVML library needs a C compiler (cc, gcc or clang)")
+    directory = Path(tempfile.mkdtemp(prefix="nvml-standin-"))
+    directory.chmod(0o755)
+    yield standin.build(directory)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def standin_state(nvml_standin_library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[State]:
+    """Two idle A40s (100 to 300 W, limit 275 W where the default is 300 W), seen by this process and its children.
+
+    They lie where every uid can reach them, and anybody may change them until ``root_uid`` is set.
+    """
+    from standin import STATE_VARIABLE, State, forget
+
+    directory = Path(tempfile.mkdtemp(prefix="nvml-cards-"))
+    directory.chmod(0o755)
+    state = State.create(directory / "cards", gpus=2, limit_w=275)
+    monkeypatch.setenv(STATE_VARIABLE, str(state.path))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_standin_library.parent))
+    forget()
+    yield state
+    state.clear()
+    forget()
+    shutil.rmtree(directory)
