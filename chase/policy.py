@@ -54,7 +54,12 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """All that a decision depends on. ``max_power_w`` is MaxPower of the papers: the original limits of all GPUs."""
+    """All that a decision depends on.
+
+    ``max_power_w`` is MaxPower of the papers: the original limits of all the job's GPUs. ``since_s`` is how long the
+    current choice has held. ``barred`` says why this job may not be touched at all, empty if it may. ``measure`` is
+    the setting that the profiler wants next, and ``note`` says how far it is, or why there is no frontier.
+    """
 
     frontier: Frontier | None
     rules: Rules
@@ -64,7 +69,9 @@ class PolicyInput:
     current: Setting | None = None
     since_s: float = math.inf
     hold: str | None = None
-    why_no_frontier: str = ""
+    barred: str = ""
+    measure: Setting | None = None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -76,7 +83,9 @@ class PolicyInput:
             "current": self.current.to_dict() if self.current else None,
             "since_s": self.since_s if math.isfinite(self.since_s) else None,
             "hold": self.hold,
-            "why_no_frontier": self.why_no_frontier,
+            "barred": self.barred,
+            "measure": self.measure.to_dict() if self.measure else None,
+            "note": self.note,
         }
 
     @classmethod
@@ -91,7 +100,9 @@ class PolicyInput:
             current=Setting(**data["current"]) if data["current"] is not None else None,
             since_s=math.inf if data["since_s"] is None else data["since_s"],
             hold=data["hold"],
-            why_no_frontier=data["why_no_frontier"],
+            barred=data["barred"],
+            measure=Setting(**data["measure"]) if data["measure"] is not None else None,
+            note=data["note"],
         )
 
 
@@ -130,19 +141,31 @@ class Choice:
 
 
 def choose(given: PolicyInput) -> Choice:
-    """Decide. Holds come first, then ``off``, then whether there is a frontier at all, then the named policy."""
+    """Decide: what forbids any change first, then the profiler, then a person's hold, then the named policy."""
+    left_alone = _left_alone(given)
+    if left_alone is not None:
+        return left_alone
+    if given.measure is not None and given.hold is None:
+        return Choice(given.measure, PROFILING, "profiling", f"measuring the frontier at {given.measure}: {given.note}")
+    frontier = given.frontier
+    if frontier is None:
+        reason = given.note or "no frontier is known yet"
+        return Choice(None, OFF, "no-frontier", f"{reason}: the GPU is left as it was found")
+    if given.hold is not None:
+        point = _mode_point(_allowed(given, frontier), given.hold)
+        reason = f"held at {given.hold} by a person"
+        return _choice(given, frontier, point, f"hold-{given.hold}", reason, mode=given.hold)
+    return _POLICIES[given.rules.name](given, frontier)
+
+
+def _left_alone(given: PolicyInput) -> Choice | None:
+    if given.barred:
+        return Choice(None, OFF, "barred", f"{given.barred}: the GPU is left as it was found")
     if given.hold == OFF:
         return Choice(None, OFF, "hold-off", "held off by a person: the GPU is left as it was found")
     if given.rules.name == "off" and given.hold is None:
         return Choice(None, OFF, "off", "the policy is off: the GPU is left as it was found")
-    if given.frontier is None:
-        reason = given.why_no_frontier or "no frontier is known yet"
-        return Choice(None, OFF, "no-frontier", f"{reason}: the GPU is left as it was found")
-    if given.hold is not None:
-        point = _mode_point(_allowed(given, given.frontier), given.hold)
-        reason = f"held at {given.hold} by a person"
-        return _choice(given, given.frontier, point, f"hold-{given.hold}", reason, mode=given.hold)
-    return _POLICIES[given.rules.name](given, given.frontier)
+    return None
 
 
 def threshold_g(spec: float | str, recent: Sequence[float]) -> float | None:

@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The grid at ``at``: the value to go by now, the hours to come, and the recent values it compares with.
+    """The grid at ``at``: the value to go by now, the hours to come, and the recent points it compares with.
 
     ``now`` is None when there is nothing usable at all. ``age_s`` counts from the end of the interval observed.
     """
@@ -61,7 +61,7 @@ class Outlook:
     freshness: str = EXPIRED
     age_s: float | None = None
     ahead: tuple[IntensityPoint, ...] = ()
-    recent: tuple[float, ...] = ()
+    recent: tuple[IntensityPoint, ...] = ()
     note: str = ""
 
 
@@ -156,7 +156,7 @@ class GridSignal:
         if self._typical is None:
             return Outlook(at, note="no source answers and the region has no typical profile")
         ahead = tuple(self._typical.forecast(at, at + _HORIZON))
-        recent = tuple(point.g_per_kwh for point in self._typical.observe(at - timedelta(days=7), at))
+        recent = tuple(self._typical.observe(at - timedelta(days=7), at))
         note = "no source answers; the region's typical profile instead"
         return Outlook(at, Series(ahead).at(at), EXPIRED, None, ahead, recent, note)
 
@@ -219,9 +219,9 @@ class GridSignal:
             age_s = _age_s(_latest(state.observed, now), now)
         return age_s is not None and age_s <= self._limits.usable_s
 
-    def _recent(self, state: SourceState, at: datetime) -> tuple[float, ...]:
+    def _recent(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
         since = at - timedelta(hours=self._limits.history_h)
-        return tuple(state.observed[start].g_per_kwh for start in sorted(state.observed) if since <= start <= at)
+        return tuple(state.observed[start] for start in sorted(state.observed) if since <= start <= at)
 
     def _ahead(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
         """The source's own forecast where it reaches, then ours, then the typical profile."""

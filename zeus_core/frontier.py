@@ -10,8 +10,14 @@ Notation, per operating point k:
 A unit is whatever the job counts. Energy is summed over all GPUs of the job, time is the maximum over its ranks.
 
 Mixing two settings over *time* mixes rate and power linearly, so no mix beats the lower convex hull of (r, P). The map
-(T, E) -> (1/T, E/T) is projective: it keeps lines, so a point is on that hull exactly when some cost a*E + b*T with
-a, b >= 0 chooses it, as long as it is not slower than the point of least energy (papers: Chase, closed form A.7).
+(T, E) -> (1/T, E/T) is projective: it keeps lines and what lies below them, so that hull holds the same points as the
+lower hull of (T, E), and one of them is best under every cost a*E + b*T with a, b >= 0, never another. Between
+neighbours i (fast) and j (slow) the cost changes its mind at
+
+    b / a = s_ij = (E_i - E_j) / (T_j - T_i)   [W]   (Chase's switch threshold in closed form)
+
+and s falls along the hull. The code works with s alone: it needs no reciprocal, which two nearly equal times could
+round to one rate.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 
@@ -45,7 +52,7 @@ class Setting:
         return ", ".join(part for part in parts if part) or "as found"
 
     def to_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        return {key: value for key, value in asdict(self).items() if value is not None and value is not False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What one setting costs. ``spread`` is the relative standard deviation of E over its ``samples`` windows."""
+    """What one setting costs. ``spread`` is the relative standard deviation of E over its ``samples`` windows.
+
+    It is 0 where there is one window and so nothing to tell it by.
+    """
 
     setting: Setting
     seconds_per_unit: float
@@ -82,6 +92,8 @@ class OperatingPoint:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} of an operating point must be finite and positive, not {value!r}")
+        if not (math.isfinite(self.spread) and self.spread >= 0 and self.samples >= 1):
+            raise ValueError(f"an operating point of {self.samples!r} samples with a spread of {self.spread!r}")
 
     @property
     def rate(self) -> float:
@@ -119,7 +131,7 @@ class Frontier:
 
         Raises ``ValueError`` when there are no points, two for one setting, or none for ``reference``.
         """
-        ordered = tuple(sorted(points, key=lambda point: (point.seconds_per_unit, point.joules_per_unit)))
+        ordered = tuple(sorted(points, key=_by_cost))
         if not ordered:
             raise ValueError("a frontier needs at least one operating point")
         settings = [point.setting for point in ordered]
@@ -139,23 +151,21 @@ class Frontier:
         Short windows are noisy enough that the paper's own controller switched on noise alone (A.6), so a lower
         limit that looks faster than a higher one is pooled with it (``isotonic``). The raw windows stay beside.
         """
-        points = [_pool(setting, group) for setting, group in _by_setting(windows).items()]
-        fitted = cls.of(_monotone_in_limit(points), reference)
+        groups = _by_setting(windows)
+        points = [_pool(setting, group) for setting, group in groups.items()]
+        units = {setting: math.fsum(window.units for window in group) for setting, group in groups.items()}
+        fitted = cls.of(_monotone_in_limit(points, units), reference)
         return replace(fitted, windows=tuple(windows))
 
     @property
     def pareto(self) -> tuple[OperatingPoint, ...]:
         """Points that no other beats in both time and energy, fastest first."""
-        front: list[OperatingPoint] = []
-        for point in self.points:
-            if not front or point.joules_per_unit < front[-1].joules_per_unit:
-                front.append(point)
-        return tuple(front)
+        return pareto_front(self.points)
 
     @property
     def hull(self) -> tuple[OperatingPoint, ...]:
         """The lower convex hull of (rate, power), fastest first, down to the point of least energy per unit."""
-        return _lower_hull(self.pareto)
+        return lower_hull(self.points)
 
     @property
     def fastest(self) -> OperatingPoint:
@@ -172,19 +182,17 @@ class Frontier:
         return point.seconds_per_unit / self.reference.seconds_per_unit - 1.0
 
     def switch_prices(self) -> tuple[float, ...]:
-        """For each pair of hull neighbours (i fast, j slow), (E_i - E_j) / (T_j - T_i): watts saved by being slow.
+        """s_ij for each pair of hull neighbours, in watts, falling along the hull.
 
-        A cost a*E + b*T chooses j over i exactly when b / a is at most this. Falls along the hull.
+        A cost a*E + b*T, a > 0, chooses the slower of the two exactly when b / a is at most this.
         """
-        return tuple(
-            (fast.joules_per_unit - slow.joules_per_unit) / (slow.seconds_per_unit - fast.seconds_per_unit)
-            for fast, slow in zip(self.hull, self.hull[1:], strict=False)
-        )
+        return tuple(switch_price(fast, slow) for fast, slow in pairwise(self.hull))
 
     def at(self, setting: Setting) -> OperatingPoint | None:
         return next((point for point in self.points if point.setting == setting), None)
 
     def to_dict(self) -> dict[str, Any]:
+        """Points and reference. The raw windows are rows of their own in whatever keeps this."""
         return {
             "points": [point.to_dict() for point in self.points],
             "reference": self.reference.setting.to_dict(),
@@ -196,12 +204,39 @@ class Frontier:
         return cls.of(map(OperatingPoint.from_dict, data["points"]), Setting(**data["reference"]))
 
 
+def pareto_front(points: Iterable[OperatingPoint]) -> tuple[OperatingPoint, ...]:
+    """Points that no other beats in both time and energy, fastest first; of equals the lowest power limit."""
+    front: list[OperatingPoint] = []
+    for point in sorted(points, key=_by_cost):
+        if not front or point.joules_per_unit < front[-1].joules_per_unit:
+            front.append(point)
+    return tuple(front)
+
+
+def lower_hull(points: Iterable[OperatingPoint]) -> tuple[OperatingPoint, ...]:
+    """Andrew's scan over the Pareto front: what is left has strictly falling switch prices."""
+    hull: list[OperatingPoint] = []
+    for point in pareto_front(points):
+        while len(hull) > 1 and switch_price(hull[-2], hull[-1]) <= switch_price(hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return tuple(hull)
+
+
+def switch_price(fast: OperatingPoint, slow: OperatingPoint) -> float:
+    """s_ij of the module's notation: joules saved for each second that ``slow`` takes longer, in watts."""
+    return (fast.joules_per_unit - slow.joules_per_unit) / (slow.seconds_per_unit - fast.seconds_per_unit)
+
+
 def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The non-decreasing sequence nearest to ``values`` in weighted least squares (pool adjacent violators)."""
+    """The non-decreasing sequence nearest to ``values`` in weighted least squares (pool adjacent violators).
+
+    ``weights`` are positive. Equal neighbours are left alone, so a fit of a fit is the same to the last bit.
+    """
     blocks: list[tuple[float, float, int]] = []  # mean, weight, length
     for value, weight in zip(values, weights, strict=True):
         mean, mass, length = value, weight, 1
-        while blocks and blocks[-1][0] >= mean:
+        while blocks and blocks[-1][0] > mean:
             left_mean, left_mass, left_length = blocks.pop()
             mean = (left_mean * left_mass + mean * mass) / (left_mass + mass)
             mass += left_mass
@@ -210,8 +245,28 @@ def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     return [mean for mean, _, length in blocks for _ in range(length)]
 
 
+def _by_cost(point: OperatingPoint) -> tuple[float, float, float, str]:
+    """Fastest first, then least energy; the rest makes the order independent of the input's."""
+    return point.seconds_per_unit, point.joules_per_unit, _limit(point.setting), repr(point.setting)
+
+
 def _limit(setting: Setting) -> float:
     return math.inf if setting.power_limit_w is None else setting.power_limit_w
+
+
+def _between(low: OperatingPoint, high: OperatingPoint, power_limit_w: float) -> OperatingPoint:
+    share = (power_limit_w - _limit(low.setting)) / (_limit(high.setting) - _limit(low.setting))
+
+    def mix(a: float, b: float) -> float:
+        return a + share * (b - a)
+
+    return OperatingPoint(
+        replace(low.setting, power_limit_w=power_limit_w),
+        mix(low.seconds_per_unit, high.seconds_per_unit),
+        mix(low.joules_per_unit, high.joules_per_unit),
+        max(low.spread, high.spread),
+        min(low.samples, high.samples),
+    )
 
 
 def _by_setting(windows: Iterable[Window]) -> dict[Setting, list[Window]]:
@@ -222,38 +277,27 @@ def _by_setting(windows: Iterable[Window]) -> dict[Setting, list[Window]]:
 
 
 def _pool(setting: Setting, windows: Sequence[Window]) -> OperatingPoint:
-    """Totals, not a mean of ratios: long windows count for more."""
-    units = sum(window.units for window in windows)
-    energy = sum(window.joules for window in windows) / units
-    variance = sum(window.units * (window.joules / window.units - energy) ** 2 for window in windows) / units
-    seconds = sum(window.seconds for window in windows) / units
-    return OperatingPoint(setting, seconds, energy, math.sqrt(variance) / energy, len(windows))
+    """Totals, not a mean of ratios: long windows count for more. ``fsum`` gives one result for any order."""
+    units = math.fsum(window.units for window in windows)
+    seconds = math.fsum(window.seconds for window in windows) / units
+    energy = math.fsum(window.joules for window in windows) / units
+    scatter = math.fsum(window.units * (window.joules / window.units - energy) ** 2 for window in windows)
+    samples = len(windows)
+    variance = scatter / units * samples / (samples - 1) if samples > 1 else 0.0
+    return OperatingPoint(setting, seconds, energy, math.sqrt(variance) / energy, samples)
 
 
-def _monotone_in_limit(points: Sequence[OperatingPoint]) -> list[OperatingPoint]:
-    """Time per unit made non-increasing in the power limit, apart for each position of the other levers."""
+def _monotone_in_limit(points: Sequence[OperatingPoint], units: Mapping[Setting, float]) -> list[OperatingPoint]:
+    """Time per unit made non-increasing in the power limit, apart for each position of the other levers.
+
+    Weighted by ``units`` measured, so a pooled time is the pooled seconds over the pooled units.
+    """
     families: dict[Setting, list[OperatingPoint]] = defaultdict(list)
     for point in points:
         families[replace(point.setting, power_limit_w=None)].append(point)
     fitted: list[OperatingPoint] = []
     for family in families.values():
         ordered = sorted(family, key=lambda point: -_limit(point.setting))
-        times = isotonic([p.seconds_per_unit for p in ordered], [float(p.samples) for p in ordered])
+        times = isotonic([p.seconds_per_unit for p in ordered], [units[p.setting] for p in ordered])
         fitted += [replace(p, seconds_per_unit=t) for p, t in zip(ordered, times, strict=True)]
     return fitted
-
-
-def _lower_hull(front: Sequence[OperatingPoint]) -> tuple[OperatingPoint, ...]:
-    """Andrew's scan over a Pareto front in order of falling rate."""
-    hull: list[OperatingPoint] = []
-    for point in front:
-        while len(hull) > 1 and not _below(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return tuple(hull)
-
-
-def _below(left: OperatingPoint, middle: OperatingPoint, right: OperatingPoint) -> bool:
-    """Whether ``middle`` lies under the chord from ``left`` to ``right`` in (rate, power)."""
-    share = (left.rate - middle.rate) / (left.rate - right.rate)
-    return middle.power_w < left.power_w + share * (right.power_w - left.power_w)

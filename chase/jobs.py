@@ -1,0 +1,234 @@
+"""The jobs under control: who registered them, on which GPUs, how far they are, and until when their word counts.
+
+A job is known by an id that its client makes, so that a client finds its job again after the service was restarted.
+Who calls is what the kernel says (SO_PEERCRED): a caller may touch only its own jobs, and no GPU that a job of another
+user has. A job's setting is withheld from a GPU while only processes of other users run there. Root may touch any.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from chase.clock import Clock
+from chase.errors import ChaseError
+from chase.config import PolicyConfig
+from chase.records import JobRecord
+from zeus_core.frontier import Frontier, Setting
+from zeus_core.gpus.base import Process
+from zeus_core.profiler import DriftWatch, Profiler
+
+MAX_JOBS = 256
+MAX_GPUS = 64
+_ID = re.compile(r"[0-9a-f]{8,32}")
+
+
+class JobRefused(ChaseError):
+    """A registration or report that cannot be taken. ``status`` is the HTTP status, ``code`` a stable word."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The process at the other end of the socket, in the kernel's words."""
+
+    uid: int
+    pid: int
+
+    def owns(self, job: Job) -> bool:
+        return self.uid in {0, job.uid}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a job says of itself. Raises ``JobRefused`` for what cannot be true."""
+
+    id: str
+    name: str
+    gpus: tuple[str, ...]
+    units: str = "steps"
+    total_units: float | None = None
+    units_done: float = 0.0
+    region: str | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    profile: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise JobRefused(422, "bad-id", f"a job's id is 8 to 32 hexadecimal digits, not {self.id!r}")
+        if not self.gpus or len(set(self.gpus)) != len(self.gpus) or len(self.gpus) > MAX_GPUS:
+            raise JobRefused(422, "bad-gpus", f"a job names 1 to {MAX_GPUS} different GPUs, not {list(self.gpus)!r}")
+        for name in ("total_units", "units_done"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise JobRefused(422, "bad-units", f"{name} must be a finite number of at least 0, not {value!r}")
+
+
+@dataclass(slots=True)
+class Account:
+    """The interval that is being filled: what was reached when it began."""
+
+    began: datetime
+    began_s: float
+    units: float
+    energy_j: float
+    power_limit_w: float | None
+    methods: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Job:
+    """A job and all that the controller keeps of it. Times with ``_s`` are on the monotonic clock."""
+
+    id: str
+    name: str
+    uid: int
+    pid: int
+    gpus: tuple[str, ...]
+    units: str
+    region: str
+    registered_at: datetime
+    lease_until_s: float
+    policy_config: PolicyConfig
+    policy: dict[str, Any]
+    total_units: float | None = None
+    units_done: float = 0.0
+    moved_s: float = -math.inf  # when units_done last grew
+    energy_j: float = 0.0
+    methods: set[str] = field(default_factory=set)
+    profile: str | None = None
+    frontier: Frontier | None = None
+    frontier_source: str = ""
+    profiler: Profiler | None = None
+    drift: DriftWatch | None = None
+    reference_g: float | None = None
+    mode: str | None = None
+    setting: Setting | None = None
+    in_force: Setting | None = None
+    changed_s: float = -math.inf
+    reason: str = ""
+    recorded: tuple[Any, ...] = ()
+    recorded_s: float = -math.inf
+    decisions: int = 0
+    account: Account | None = None
+
+    def record(self) -> JobRecord:
+        return JobRecord(
+            id=self.id,
+            name=self.name,
+            uid=self.uid,
+            pid=self.pid,
+            gpus=self.gpus,
+            units=self.units,
+            region=self.region,
+            registered_at=self.registered_at,
+            total_units=self.total_units,
+            units_done=self.units_done,
+            policy=self.policy,
+        )
+
+
+class JobTable:
+    """Registration, reports and leases. Not thread-safe: the controller's lock covers it."""
+
+    def __init__(self, *, clock: Clock, lease_s: float, users: Callable[[str], Iterable[Process]]) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._clock = clock
+        self._users = users
+        self.lease_s = lease_s
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(tuple(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def on_gpu(self, uuid: str) -> list[Job]:
+        return [job for job in self._jobs.values() if uuid in job.gpus]
+
+    def get(self, job_id: str, peer: Peer) -> Job:
+        job = self._jobs.get(job_id)
+        if job is None:
+            raise JobRefused(404, "unknown-job", f"no job {job_id} is registered here; register it again")
+        if not peer.owns(job):
+            raise JobRefused(403, "not-yours", f"job {job_id} belongs to another user")
+        return job
+
+    def register(
+        self, wanted: Registration, peer: Peer, *, known: Sequence[str], region: str, policy: PolicyConfig
+    ) -> Job:
+        """Take a job in, or find it again by its id. Raises ``JobRefused``."""
+        if wanted.id in self._jobs:
+            job = self.get(wanted.id, peer)
+            self._progress(job, wanted.units_done)
+            return job
+        if len(self._jobs) >= MAX_JOBS:
+            raise JobRefused(503, "too-many-jobs", f"{MAX_JOBS} jobs are registered already")
+        for uuid in wanted.gpus:
+            self._may_use(uuid, peer, known)
+        job = Job(
+            id=wanted.id,
+            name=wanted.name,
+            uid=peer.uid,
+            pid=peer.pid,
+            gpus=wanted.gpus,
+            units=wanted.units,
+            region=region,
+            registered_at=self._clock.now(),
+            lease_until_s=self._clock.monotonic() + self.lease_s,
+            policy_config=policy,
+            policy=dict(wanted.policy),
+            total_units=wanted.total_units,
+            units_done=wanted.units_done,
+            profile=wanted.profile,
+        )
+        self._jobs[job.id] = job
+        return job
+
+    def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
+        if not (math.isfinite(units_done) and units_done >= 0):
+            raise JobRefused(422, "bad-units", f"units_done must be a finite number of at least 0, not {units_done!r}")
+        job = self.get(job_id, peer)
+        self._progress(job, units_done)
+        return job
+
+    def remove(self, job: Job) -> None:
+        self._jobs.pop(job.id, None)
+
+    def expired(self) -> list[Job]:
+        return [job for job in self._jobs.values() if self._clock.monotonic() > job.lease_until_s]
+
+    def strangers(self, job: Job) -> list[str]:
+        """The job's GPUs on which somebody else's processes run and none of the job's owner."""
+        if job.uid == 0:
+            return []
+        return [uuid for uuid in job.gpus if _foreign(self._users(uuid), job.uid)]
+
+    def _progress(self, job: Job, units_done: float) -> None:
+        now_s = self._clock.monotonic()
+        job.lease_until_s = now_s + self.lease_s
+        if units_done > job.units_done:  # a launcher and its child both report; the count never falls
+            job.units_done = units_done
+            job.moved_s = now_s
+
+    def _may_use(self, uuid: str, peer: Peer, known: Sequence[str]) -> None:
+        if uuid not in known:
+            raise JobRefused(404, "unknown-gpu", f"this node has no GPU {uuid}; it has {', '.join(known) or 'none'}")
+        if peer.uid == 0:
+            return
+        if any(job.uid != peer.uid for job in self.on_gpu(uuid)):
+            raise JobRefused(403, "gpu-taken", f"a job of another user is registered on GPU {uuid}")
+
+
+def _foreign(processes: Iterable[Process], uid: int) -> bool:
+    """Whether somebody runs here and ``uid`` does not. A pid unknown to this kernel is somebody else's."""
+    owners = {process.uid for process in processes}
+    return bool(owners) and uid not in owners
