@@ -245,9 +245,11 @@ def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     return [mean for mean, _, length in blocks for _ in range(length)]
 
 
-def _by_cost(point: OperatingPoint) -> tuple[float, float, float, str]:
+def _by_cost(point: OperatingPoint) -> tuple[float, float, float, int, int, str]:
     """Fastest first, then least energy; the rest makes the order independent of the input's."""
-    return point.seconds_per_unit, point.joules_per_unit, _limit(point.setting), repr(point.setting)
+    at = point.setting
+    levers = (_limit(at), at.sm_clock_mhz or 0, at.batch_size or 0, at.plan or "")
+    return point.seconds_per_unit, point.joules_per_unit, *levers
 
 
 def _limit(setting: Setting) -> float:
