@@ -9,14 +9,12 @@ import http.client
 import json
 import os
 import socket
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chase.errors import ChaseError, TryLater
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_BYTES = 8 * 1024 * 1024
 SYSTEM_SOCKET = Path("/run/chase/chase.sock")
@@ -62,6 +60,8 @@ def request(
         connection.request(method, path, payload, {"Content-Type": "application/json", "Connection": "close"})
         response = connection.getresponse()
         raw = response.read(max_bytes + 1)
+        if len(raw) <= max_bytes and response.length:  # a bounded read does not tell of a cut by itself
+            raise http.client.IncompleteRead(raw, response.length)
     except (OSError, http.client.HTTPException) as error:
         raise _unreachable(Path(socket_path), error) from error
     finally:
@@ -99,16 +99,12 @@ def _user_socket(env: Mapping[str, str]) -> Path:
 
 def _unreachable(path: Path, error: OSError | http.client.HTTPException) -> ChaseError:
     if isinstance(error, PermissionError):
-        return ChaseError(
-            f"{path}: not yours to use; ask to be put into the service's socket group ({error})"
-        )
+        return ChaseError(f"{path}: not yours to use; ask to be put into the service's socket group ({error})")
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return TryLater(
-            f"no service answers at {path}; start one with 'chase serve', or name its socket with --socket"
-        )
+        return TryLater(f"no service answers at {path}; start one with 'chase serve', or name its socket with --socket")
     if isinstance(error, TimeoutError):
         return TryLater(f"the service at {path} did not answer in time")
-    if isinstance(error, OSError) and not error.errno:  # the path is longer than a socket's may be
+    if type(error) is OSError and not error.errno:  # the path is longer than a socket's may be
         return ChaseError(f"{path}: {error}")
     return TryLater(f"the service at {path} broke off: {error or type(error).__name__}")
 
@@ -119,9 +115,7 @@ def _parse(status: int, raw: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         data = None
     if not isinstance(data, dict):
-        raise ChaseError(
-            f"the answer to {what} (HTTP {status}) is not a JSON object; is another program there?"
-        )
+        raise ChaseError(f"the answer to {what} (HTTP {status}) is not a JSON object; is another program there?")
     if status < HTTPStatus.MULTIPLE_CHOICES:
         return data
     error = data.get("error")

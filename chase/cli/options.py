@@ -1,0 +1,71 @@
+"""The options that several commands share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from chase.cli.output import VERBOSE, Form
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def config_option(function: F) -> F:
+    text = "The service's configuration file; CHASE_CONFIG names it too."
+    return click.option("--config", "config_file", type=_FILE, envvar="CHASE_CONFIG", metavar="FILE", help=text)(
+        function
+    )
+
+
+def region_option(function: F) -> F:
+    text = "A region's name (see 'chase regions list') or a region file."
+    return click.option("--region", metavar="REGION", help=text)(function)
+
+
+def db_option(function: F) -> F:
+    text = "The database, in place of the configured one."
+    return click.option("--db", "db_file", type=_FILE, metavar="FILE", help=text)(function)
+
+
+def socket_option(function: F) -> F:
+    text = "The service's socket; CHASE_SOCKET names it too."
+    return click.option("--socket", "socket_file", type=_FILE, envvar="CHASE_SOCKET", metavar="FILE", help=text)(
+        function
+    )
+
+
+def verbose_option(function: F) -> F:
+    def callback(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        del param
+        ctx.meta[VERBOSE] = value or ctx.meta.get(VERBOSE, False)
+
+    text = "Say more on stderr: the files used, and what caused an error."
+    return click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=callback, help=text)(function)
+
+
+def json_option(function: F) -> F:
+    """For a command that prints one thing: ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+
+
+def list_options(function: F) -> F:
+    """For a command that prints a list: ``form``."""
+    flags = (
+        (Form.NL, "Print one JSON object a line."),
+        (Form.CSV, "Print CSV with a header."),
+        (Form.JSON, "Print one JSON document: an array."),
+    )
+    for form, text in flags:
+        option = click.option(f"--{form}", "form", type=Form, flag_value=form, default=Form.TEXT, help=text)
+        function = option(function)
+    return function
+
+
+def example(*lines: str) -> str:
+    """An epilog that shows commands as they are typed."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,195 @@
+"""Data on stdout, talk on stderr: the one place that prints.
+
+A list comes as a table (rich on a terminal, aligned text otherwise), as one JSON document, as CSV, or as one
+JSON object a line. Times are UTC: ``2026-03-01T18:30:00Z`` in data, ``2026-03-01 18:30:00Z`` for people.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import enum
+import json
+import math
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+Row = Mapping[str, Any]
+VERBOSE = "chase.cli.verbose"
+
+
+class Form(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    NL = "nl"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table for people. ``style`` names rich's style for a value, empty for none."""
+
+    key: str
+    title: str
+    show: Callable[[Any], str] | None = None
+    right: bool = False
+    style: Callable[[Any], str] | None = None
+
+    def text(self, row: Row) -> str:
+        value = row.get(self.key)
+        return human(value) if self.show is None or value is None else printable(self.show(value))
+
+
+def say(text: str) -> None:
+    click.echo(printable(text), err=True)
+
+
+def say_more(text: str) -> None:
+    """Only with ``--verbose``."""
+    if is_verbose():
+        say(text)
+
+
+def is_verbose() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(VERBOSE))
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(printable(line))
+
+
+def emit_json(document: Any) -> None:
+    click.echo(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def emit(document: Any, lines: Callable[[], Iterable[str]], *, as_json: bool) -> None:
+    """One thing rather than a list of them: its document, or the lines that say it."""
+    if as_json:
+        emit_json(document)
+    else:
+        emit_lines(lines())
+
+
+def emit_rows(rows: Sequence[Row], columns: Sequence[Column], form: Form, *, none: str = "Nothing.") -> None:
+    """A list. ``none`` is said, on stderr, in place of an empty table."""
+    if form is Form.JSON:
+        emit_json(rows)
+    elif form is Form.NL:
+        for row in rows:
+            click.echo(json.dumps(plain(row), allow_nan=False, ensure_ascii=False))
+    elif form is Form.CSV:
+        _emit_csv(rows, columns)
+    elif rows:
+        emit_table(rows, columns)
+    else:
+        say(none)
+
+
+def emit_table(rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    if sys.stdout.isatty():
+        from chase.cli import terminal  # rich costs 60 ms, which a pipe need not pay
+
+        terminal.emit_table(rows, columns)
+        return
+    cells = [[column.title for column in columns], *([c.text(row) for c in columns] for row in rows)]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (_pad(cell, w, c.right) for cell, w, c in zip(line, widths, columns, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
+def human(value: Any) -> str:
+    """One value for people, free of control characters."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}" if math.isfinite(value) else "-"
+    if isinstance(value, datetime):
+        return utc(value).replace("T", " ")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(human, value)) or "-"
+    return printable(str(value))
+
+
+def utc(when: datetime) -> str:
+    """ISO 8601 in UTC with ``Z``, to the second."""
+    return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def age(seconds: float) -> str:
+    """A duration in its two largest units: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    left = round(abs(seconds))
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    parts = []
+    for name, size in units:
+        count, left = divmod(left, size)
+        parts.append((count, name))
+    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    shown = parts[first : first + 1] if first >= len(parts) - 2 else parts[first : first + 2]
+    return " ".join(f"{count} {name}" for count, name in shown if count or len(shown) == 1)
+
+
+def printable(text: str) -> str:
+    """Without control characters: a job's name must not be able to drive the reader's terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char in "\n\t" or unicodedata.category(char)[0] != "C" else "�" for char in text)
+
+
+def plain(value: Any) -> Any:
+    """As JSON can carry it: times as UTC text, what is not finite as null, sets in order."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain(item) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return utc(value)
+    if isinstance(value, (date, PurePath)):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _emit_csv(rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    keys = list(rows[0]) if rows else [column.key for column in columns]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(keys)
+    for row in rows:
+        writer.writerow(_csv_cell(plain(row.get(key))) for key in keys)
+    sys.stdout.flush()
+
+
+def _csv_cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: wide characters take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
