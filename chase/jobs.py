@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Any
 
 from chase.clock import Clock
-from chase.errors import ChaseError
 from chase.config import PolicyConfig
+from chase.errors import ChaseError
 from chase.records import JobRecord
 from zeus_core.frontier import Frontier, Setting
 from zeus_core.gpus.base import Process
@@ -107,6 +107,7 @@ class Job:
     profile: str | None = None
     frontier: Frontier | None = None
     frontier_source: str = ""
+    frontier_key: str = ""
     profiler: Profiler | None = None
     drift: DriftWatch | None = None
     reference_g: float | None = None

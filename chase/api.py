@@ -1,0 +1,166 @@
+"""HTTP and JSON on the service's Unix socket. Who calls is known by the kernel's word alone (SO_PEERCRED).
+
+The endpoints only translate: what a caller may do is decided in ``jobs`` and ``controller``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from chase.config import Config
+from chase.controller import Controller
+from chase.jobs import Job, JobRefused, Peer, Registration
+from chase.status import hold_dict, job_dict, status_dict
+
+MAX_BODY = 64 * 1024
+_UCRED = struct.Struct("3i")  # pid, uid, gid
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class PeerProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 over a Unix socket, with the peer's uid and pid as the ASGI client."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        credentials = transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        pid, uid, _ = _UCRED.unpack(credentials)
+        self.client = (str(uid), pid)
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class NewJob(_Body):
+    """A registration. ``pid`` is taken for a courtesy only: the kernel says who calls."""
+
+    id: str
+    name: Name
+    gpus: Annotated[list[Name], Field(max_length=64)]
+    pid: int | None = None
+    units: Name = "steps"
+    total_units: FiniteFloat | None = None
+    units_done: FiniteFloat = 0.0
+    region: Name | None = None
+    policy: dict[str, Any] = {}
+    profile: Name | None = None
+
+
+class Report(_Body):
+    units_done: FiniteFloat
+
+
+class End(_Body):
+    reason: Annotated[str, Field(max_length=500)] = "ended"
+    units_done: FiniteFloat = 0.0
+
+
+class NewHold(_Body):
+    mode: Literal["speed-first", "efficiency-first", "off"]
+    until: datetime | None = None
+    job: str | None = None
+
+
+class EndHold(_Body):
+    job: str | None = None
+
+
+def peer_of(request: Request) -> Peer:
+    """The caller. A transport that does not say who calls is refused."""
+    client = request.client
+    if client is None or not client.host.isdigit():
+        raise JobRefused(403, "unknown-peer", "the kernel does not say who calls: use the Unix socket")
+    return Peer(uid=int(client.host), pid=client.port)
+
+
+Caller = Annotated[Peer, Depends(peer_of)]
+
+
+def create_app(controller: Controller, config: Callable[[], Config], facts: Callable[[], dict[str, Any]]) -> FastAPI:
+    """The API over one controller; ``facts`` is what status says of the service itself."""
+    app = FastAPI(title="chase", openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.post("/v1/jobs")
+    def register(body: NewJob, peer: Caller) -> dict[str, Any]:
+        wanted = Registration(**{**body.model_dump(exclude={"pid"}), "gpus": tuple(body.gpus)})
+        job = controller.register(wanted, peer)
+        return {"id": job.id, "report_s": config().jobs.report_s, "clock_rate": facts()["clock_rate"], **_told(job)}
+
+    @app.post("/v1/jobs/{job_id}/report")
+    def report(job_id: str, body: Report, peer: Caller) -> dict[str, Any]:
+        return _told(controller.report(job_id, peer, body.units_done))
+
+    @app.post("/v1/jobs/{job_id}/end")
+    def end(job_id: str, body: End, peer: Caller) -> dict[str, Any]:
+        return {"summary": controller.end(job_id, peer, body.reason, body.units_done)}
+
+    @app.get("/v1/status")
+    def status() -> dict[str, Any]:
+        return status_dict(controller, facts())
+
+    @app.get("/v1/jobs")
+    def jobs() -> dict[str, Any]:
+        return {"jobs": [job_dict(job) for job in controller.jobs]}
+
+    @app.post("/v1/holds")
+    def hold(body: NewHold, peer: Caller) -> dict[str, Any]:
+        return {"hold": hold_dict(controller.hold(body.mode, peer, until=_utc(body.until), job_id=body.job))}
+
+    @app.delete("/v1/holds")
+    def unhold(body: EndHold, peer: Caller) -> dict[str, Any]:
+        return {"ended": controller.unhold(peer, job_id=body.job)}
+
+    def _told(job: Job) -> dict[str, Any]:
+        control, _ = controller.control
+        return {
+            "setting": job.setting.to_dict() if job.setting else {},
+            "mode": job.mode or "off",
+            "control": control,
+            "observed": control == "observe",
+            "lease_s": config().jobs.lease_s,
+            "reason": job.reason,
+        }
+
+    _add_errors(app)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def limited(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        length = request.headers.get("content-length", "0")
+        chunked = "transfer-encoding" in request.headers
+        if chunked or not length.isdigit() or int(length) > MAX_BODY:
+            return _error(413, "too-large", f"a body has a Content-Length of at most {MAX_BODY} bytes")
+        return await go_on(request)
+
+    @app.exception_handler(JobRefused)
+    async def refused(_: Request, error: JobRefused) -> Response:
+        return _error(error.status, error.code, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        texts = [f"{'.'.join(map(str, item['loc'][1:])) or 'body'}: {item['msg']}" for item in error.errors()]
+        return _error(422, "bad-body", "; ".join(texts))
+
+
+def _error(status: int, code: str, message: str) -> Response:
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
+
+
+def _utc(until: datetime | None) -> datetime | None:
+    if until is not None and until.tzinfo is None:
+        raise JobRefused(422, "naive-time", f"until needs a UTC offset, not {until.isoformat()}")
+    return until.astimezone(UTC) if until else None

@@ -1,0 +1,136 @@
+"""From a configuration to the parts of a service: clock, GPUs, actuator, sources. Each choice is made here, once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from chase.clock import Clock, ScaledClock, SystemClock
+from chase.config import Config, RegionConfig, SourceConfig, profile_path
+from chase.errors import ChaseError
+from chase.signal import GridSignal, Limits
+from chase.store import Store
+from providers import registry
+from providers.base import Provider, ProviderError
+from providers.session import Session
+from zeus_core.actuation.base import ActuationError, Actuator
+from zeus_core.gpus.base import GpuSystem, Unavailable
+
+
+def clock_of(config: Config) -> Clock:
+    simulated = config.simulated
+    if config.control.gpus == "simulated" and (simulated.rate != 1.0 or simulated.start is not None):
+        return ScaledClock((simulated.start or datetime.now(UTC)).astimezone(UTC), simulated.rate)
+    return SystemClock()
+
+
+def system_of(config: Config, clock: Clock) -> GpuSystem:
+    """The GPUs. Raises ``ChaseError`` when there is no driver to ask."""
+    if config.control.gpus == "simulated":
+        from zeus_core.gpus.simulated import SimulatedSystem, load_profile
+
+        wanted = config.simulated
+        profile = load_profile(profile_path(wanted.profile))
+        return SimulatedSystem(profile, wanted.count, seed=wanted.seed, noise=wanted.noise, monotonic=clock.monotonic)
+    from zeus_core.gpus.nvml import NvmlSystem
+
+    try:
+        return NvmlSystem()
+    except Unavailable as error:
+        raise ChaseError(f"{error} (without an NVIDIA GPU, try `chase demo` or `chase serve --simulated`)") from error
+
+
+def actuator_of(config: Config, system: GpuSystem, clock: Clock) -> tuple[Actuator | None, str]:
+    """The actuator, or None with the reason: then the service observes."""
+    if config.service.mode == "observe":
+        return None, "configured to observe (service.mode)"
+    kind = _actuator_kind(config, system)
+    if kind == "none":
+        return None, (
+            f"not root, and no actuator listens on {config.control.actuator_socket}: "
+            f"start `chase actuator --uid {os.geteuid()}` as root, or name a control.setter_command"
+        )
+    if kind == "remote":
+        return _remote(config)
+    return _local(config, system, clock, kind), ""
+
+
+def _actuator_kind(config: Config, system: GpuSystem) -> str:
+    wanted = config.control.actuator
+    if wanted != "auto":
+        return wanted
+    if config.control.setter_command:
+        return "command"
+    if system.kind == "simulated" or os.geteuid() == 0:
+        return "local"
+    return "remote" if config.control.actuator_socket.exists() else "none"
+
+
+def _remote(config: Config) -> tuple[Actuator | None, str]:
+    from zeus_core.actuation.remote import RemoteActuator
+
+    return RemoteActuator(config.control.actuator_socket), ""
+
+
+def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuator:
+    from zeus_core.actuation.command import CommandSetter
+    from zeus_core.actuation.local import LocalActuator
+
+    simulated = system.kind == "simulated"
+    state_dir = config.service.state_dir / "simulated" if simulated else config.control.actuator_state_dir
+    try:
+        return LocalActuator(
+            system,
+            state_dir=state_dir,
+            lock_dir=config.service.run_dir / "locks",
+            ramp_w_per_s=config.control.ramp_w_per_s,
+            monotonic=clock.monotonic,
+            setter=CommandSetter(config.control.setter_command) if kind == "command" else None,
+        )
+    except ActuationError as error:
+        raise ChaseError(str(error)) from error
+
+
+def signal_of(
+    region: RegionConfig,
+    config: Config,
+    *,
+    clock: Clock,
+    store: Store | None,
+    events: Callable[..., None],
+    env: Mapping[str, str] = os.environ,
+) -> GridSignal:
+    """The sources of a region in their order; one without its token is left out, and an event says so."""
+    session = Session(timeout=(config.signal.timeout_connect_s, config.signal.timeout_read_s))
+    sources = []
+    for source in region.sources:
+        try:
+            sources.append(_provider(source, session, clock, env))
+        except ProviderError as error:
+            events("source-skipped", "warning", f"{source.provider} ({source.zone}): {error}", region=region.id)
+    limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)
+    typical = _typical(region, session, clock)
+    return GridSignal(region.id, sources, clock=clock, limits=limits, store=store, typical=typical, on_event=events)
+
+
+def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping[str, str]) -> Provider:
+    token = env.get(source.token_env) if source.token_env else None
+    return registry.create(
+        source.provider,
+        zone=source.zone,
+        options=source.options,
+        token=token,
+        base_url=source.base_url,
+        session=session,
+        now=clock.now,
+    )
+
+
+def _typical(region: RegionConfig, session: Session, clock: Clock) -> Provider | None:
+    if region.typical is None:
+        return None
+    options = {"g_per_kwh": region.typical.g_per_kwh, "signal": region.signal, "scope": region.typical.scope}
+    return registry.create(
+        "static", zone=region.id, options=options, token=None, base_url=None, session=session, now=clock.now
+    )

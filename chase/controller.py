@@ -1,0 +1,472 @@
+"""One tick: observe, decide, apply, record. The same code in the service, in the demo and in a replay.
+
+It knows no scheduler and no socket. Every public method takes the one lock, since jobs report from the API's threads
+while the ticks run in the scheduler's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from zeus_core.meter import EnergyMeter
+
+from chase import policy
+from chase.accounting import JobSummary
+from chase.clock import Clock
+from chase.config import Config, PolicyConfig, RegionConfig, job_policy
+from chase.errors import ChaseError
+from chase.events import EventLog
+from chase.frontiers import FrontierBook, original_w
+from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
+from chase.ledger import Ledger
+from chase.policy import Choice, Grid, PolicyInput, Rules
+from chase.records import DecisionRecord, HoldRecord
+from chase.signal import GridSignal, Outlook
+from chase.store import Store
+from chase.wishes import joint_wishes
+from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status
+from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
+
+_STALLED_S = 120.0
+_FULL_LOAD = 0.9
+# What a recorded decision depends on, in the order of Controller._fingerprint, and what a change of it is called.
+_TRIGGERS = ("hold", "signal", "signal", "signal", "gpu", "policy", "policy", "policy")
+
+
+class Controller:
+    """Holds the jobs and moves their GPUs. ``actuator`` None means that nothing can be set, for ``observe_reason``."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        system: GpuSystem,
+        actuator: Actuator | None,
+        regions: Mapping[str, RegionConfig],
+        signals: Mapping[str, GridSignal],
+        store: Store,
+        clock: Clock,
+        events: EventLog,
+        observe_reason: str = "",
+    ) -> None:
+        self.config = config
+        self.system = system
+        self.signals = dict(signals)
+        self._regions = dict(regions)
+        self.events = events
+        self._actuator = actuator
+        self._observe_reason = observe_reason
+        self._store = store
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._gpus: dict[str, Gpu] = {gpu.uuid: gpu for gpu in system.gpus()}
+        self.jobs = JobTable(clock=clock, lease_s=config.jobs.lease_s, users=self._users)
+        self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
+        self._book = FrontierBook(config.profile, store, clock, events)
+        self._holds: list[HoldRecord] = list(store.holds(clock.now()))
+        self._states: dict[str, GpuState] = {}
+        self._notes: dict[str, str] = {}
+        self.ticked_s = clock.monotonic()
+
+    # -- what the API calls -------------------------------------------------------------------------------------------
+
+    def register(self, wanted: Registration, peer: Peer) -> Job:
+        with self._lock:
+            region = wanted.region or self.config.service.region
+            if region not in self.signals:
+                known = ", ".join(sorted(self.signals))
+                raise JobRefused(422, "unknown-region", f"this service polls {known}, not {region!r}")
+            chosen = self._policy_of(region, wanted.policy)
+            before = len(self.jobs)
+            job = self.jobs.register(wanted, peer, known=tuple(self._gpus), region=region, policy=chosen)
+            if len(self.jobs) > before:
+                self._ledger.open(job)
+                self._store.upsert_job(job.record())
+                self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
+            return job
+
+    def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
+        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together."""
+        with self._lock:
+            job = self.jobs.report(job_id, peer, units_done)
+            self._ledger.sample(self.jobs)
+            self._book.observed(job, self._clock.monotonic())
+            return job
+
+    def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> JobSummary:
+        with self._lock:
+            job = self.jobs.report(job_id, peer, max(units_done, 0.0))
+            self._ledger.sample(self.jobs)
+            return self._end(job, reason)
+
+    def hold(self, mode: str, peer: Peer, *, until: Any = None, job_id: str | None = None) -> HoldRecord:
+        """Override the policy of one job, or of the whole node. Raises ``JobRefused``."""
+        with self._lock:
+            self._may_hold(peer, job_id)
+            self._end_holds(job_id)
+            record = HoldRecord(mode=mode, made_at=self._clock.now(), uid=peer.uid, until=until, job_id=job_id)
+            self._holds.append(record)
+            self._store.add_hold(record)
+            self.events("hold", "info", f"{mode} held until {until or 'it is lifted'}", job_id=job_id, uid=peer.uid)
+            return record
+
+    def unhold(self, peer: Peer, *, job_id: str | None = None) -> int:
+        with self._lock:
+            self._may_hold(peer, job_id)
+            return self._end_holds(job_id)
+
+    def reconfigure(self, config: Config) -> None:
+        """Take over what may change while running: policy, timings, measuring. The rest needs a restart."""
+        with self._lock:
+            self.config = config
+            self._book.config = config.profile
+            self.jobs.lease_s = config.jobs.lease_s
+            for job in self.jobs:
+                job.policy_config = self._policy_of(job.region, job.policy)
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        with self._lock:
+            self._expire()
+            self._ledger.sample(self.jobs)
+            self._states = self._gpu_states()
+            outlooks = {region: signal.outlook() for region, signal in self.signals.items()}
+            inputs = {job.id: self._input(job, outlooks[job.region]) for job in self.jobs}
+            choices = {job_id: policy.choose(given) for job_id, given in inputs.items()}
+            applied = self._apply(choices)
+            for job in self.jobs:
+                mine = {uuid: applied[uuid] for uuid in job.gpus if uuid in applied}
+                self._settle(job, choices[job.id], mine)
+                self._record(job, inputs[job.id], choices[job.id], mine)
+                self._ledger.post(job, outlooks[job.region], self._pue(job.region), self.config.control.account_s)
+                self._watch_progress(job)
+            self.ticked_s = self._clock.monotonic()
+
+    def close(self) -> None:
+        """Give every GPU back and post what is open. Jobs stay registered in the database: they may come back."""
+        with self._lock:
+            try:
+                if self._actuator is not None:
+                    self._actuator.close()
+            finally:
+                self._ledger.sample(self.jobs)
+                for job in self.jobs:
+                    self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
+                    self._store.upsert_job(job.record())
+
+    @property
+    def control(self) -> tuple[str, str]:
+        """``control`` or ``observe``, and why."""
+        if self._actuator is None:
+            return "observe", self._observe_reason
+        able = [state for state in self._states.values() if state.can_set]
+        if self._states and not able:
+            return "observe", next(
+                (state.reason for state in self._states.values() if state.reason), "nothing can be set"
+            )
+        return ("observe", self._notes["actuator"]) if "actuator" in self._notes else ("control", "")
+
+    @property
+    def states(self) -> dict[str, GpuState]:
+        return dict(self._states)
+
+    @property
+    def holds(self) -> tuple[HoldRecord, ...]:
+        return tuple(self._holds)
+
+    @property
+    def gpus(self) -> Mapping[str, Gpu]:
+        return self._gpus
+
+    # -- observe ------------------------------------------------------------------------------------------------------
+
+    def _expire(self) -> None:
+        for job in self.jobs.expired():
+            self.events("lease-over", "warning", f"{job.name} said nothing for its lease: withdrawn", job_id=job.id)
+            self._end(job, "lease over")
+        now = self._clock.now()
+        for hold in [hold for hold in self._holds if hold.until is not None and hold.until <= now]:
+            self._holds.remove(hold)
+            self.events("hold-over", "info", f"the hold at {hold.mode} is over", job_id=hold.job_id)
+
+    def _end(self, job: Job, reason: str) -> JobSummary:
+        outlook = self.signals[job.region].outlook()
+        self._ledger.post(job, outlook, self._pue(job.region), 0.0)
+        self.jobs.remove(job)
+        self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
+        self._give_back_unwanted()
+        self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
+        return self._ledger.summary(job)
+
+    def _gpu_states(self) -> dict[str, GpuState]:
+        if self._actuator is None:
+            return {gpu.uuid: _seen_state(gpu, self._observe_reason) for gpu in self._gpus.values()}
+        try:
+            self._actuator.keepalive()
+            states = {state.uuid: state for state in self._actuator.describe()}
+        except ActuationError as error:
+            return self._actuator_failed(error)
+        if self._notes.pop("actuator", None) is not None:
+            self.events("actuator-back", "info", "the actuator answers again")
+        return states
+
+    def _actuator_failed(self, error: ActuationError) -> dict[str, GpuState]:
+        self._notes["actuator"] = f"the actuator does not answer: {error}"
+        self.events("actuator-failed", "error", self._notes["actuator"], once=True)
+        return {gpu.uuid: _seen_state(gpu, self._notes["actuator"]) for gpu in self._gpus.values()}
+
+    def _users(self, uuid: str) -> tuple[Process, ...]:
+        try:
+            return self._gpus[uuid].processes()
+        except GpuError:
+            return ()
+
+    # -- decide -------------------------------------------------------------------------------------------------------
+
+    def _input(self, job: Job, outlook: Outlook) -> PolicyInput:
+        barred = self._barred(job)
+        note = "" if barred else self._book.seek(job, self._states, can_measure=self._can_measure(job))
+        hold = self._hold_of(job)
+        if job.profiler is not None and (hold is not None or barred or not self._can_measure(job)):
+            job.profiler.interrupt("not free to measure")
+        measure = job.profiler.wants if job.profiler is not None and self._can_measure(job) else None
+        return PolicyInput(
+            frontier=job.frontier,
+            rules=_rules(job.policy_config),
+            grid=self._grid(job, outlook),
+            max_power_w=sum(original_w(self._states[uuid]) for uuid in job.gpus if uuid in self._states),
+            current_mode=job.mode if job.mode in {policy.SPEED, policy.EFFICIENCY, policy.BETWEEN} else None,
+            current=job.setting,
+            since_s=self._clock.monotonic() - job.changed_s,
+            hold=hold.mode if hold else None,
+            barred=barred,
+            measure=measure,
+            note=note or _progress_note(job),
+        )
+
+    def _barred(self, job: Job) -> str:
+        strangers = self.jobs.strangers(job)
+        if strangers:
+            return f"only processes of other users run on {', '.join(strangers)}"
+        lost = [uuid for uuid in job.gpus if uuid not in self._states]
+        return f"GPU {', '.join(lost)} is not there" if lost else ""
+
+    def _can_measure(self, job: Job) -> bool:
+        alone = all(len(self.jobs.on_gpu(uuid)) == 1 for uuid in job.gpus)
+        settable = all(self._states[uuid].can_set for uuid in job.gpus if uuid in self._states)
+        return alone and settable and self.control[0] == "control" and job.policy_config.name != "off"
+
+    def _grid(self, job: Job, outlook: Outlook) -> Grid:
+        chosen, now = job.policy_config, outlook.now
+        recent = [point.g_per_kwh for point in outlook.recent]
+        if job.reference_g is None and now is not None:
+            day = [point.g_per_kwh for point in outlook.recent if outlook.at - point.start <= timedelta(hours=24)]
+            # Fixed for the job's life: a reference that moves would silently retune eta (papers A.7).
+            job.reference_g = chosen.max_intensity_g_per_kwh or max([*day, now.g_per_kwh])
+        return Grid(
+            g_per_kwh=now.g_per_kwh if now else None,
+            kind=now.kind.value if now else "none",
+            source=now.source if now else "",
+            age_s=outlook.age_s,
+            freshness=outlook.freshness,
+            efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),
+            speed_below_g=policy.threshold_g(chosen.speed_below, recent),
+            reference_g=job.reference_g,
+        )
+
+    def _policy_of(self, region: str, wanted: Mapping[str, Any]) -> PolicyConfig:
+        try:
+            return job_policy(self.config, self._regions[region], wanted)
+        except ChaseError as error:
+            raise JobRefused(422, "bad-policy", str(error)) from error
+
+    def _hold_of(self, job: Job) -> HoldRecord | None:
+        mine = [hold for hold in self._holds if hold.job_id in {job.id, None}]
+        return max(mine, key=lambda hold: hold.job_id is not None, default=None)
+
+    # -- apply --------------------------------------------------------------------------------------------------------
+
+    def _apply(self, choices: Mapping[str, Choice]) -> dict[str, Applied]:
+        if self._actuator is None:
+            return {}
+        settings = {job_id: choice.setting for job_id, choice in choices.items()}
+        groups = joint_wishes({job.id: job.gpus for job in self.jobs}, settings)
+        applied: dict[str, Applied] = {}
+        try:
+            for group in groups:
+                if any(wish.power_limit_w is not None or self._held(uuid) for uuid, wish in group.items()):
+                    applied.update(self._actuator.apply(group))
+            self._give_back_unwanted()
+        except ActuationError as error:
+            self._actuator_failed(error)
+            applied = {u: Applied(u, Status.FAILED, detail=str(error)) for group in groups for u in group}
+        for result in applied.values():
+            self._note_applied(result)
+        return applied
+
+    def _held(self, uuid: str) -> bool:
+        return uuid in self._states and self._states[uuid].original_w is not None
+
+    def _give_back_unwanted(self) -> None:
+        unwanted = [uuid for uuid in self._states if self._held(uuid) and not self.jobs.on_gpu(uuid)]
+        if self._actuator is not None and unwanted:
+            try:
+                self._actuator.restore(unwanted)
+            except ActuationError as error:
+                self._actuator_failed(error)
+
+    def _note_applied(self, result: Applied) -> None:
+        if result.status is Status.FOREIGN:
+            text = f"somebody else set {result.enforced_w:g} W on {result.uuid}: respected" if result.enforced_w else ""
+            self.events("foreign-change", "warning", text or result.detail, gpu=result.uuid, once=True)
+        elif not result.status.good:
+            text = f"{result.uuid}: {result.status.value}: {result.detail}"
+            self.events("apply-failed", "warning", text, gpu=result.uuid, once=True)
+        else:
+            for code in ("foreign-change", "apply-failed"):
+                self.events.forget(code, gpu=result.uuid)
+
+    def _settle(self, job: Job, choice: Choice, applied: Mapping[str, Applied]) -> None:
+        if (choice.setting, choice.mode) != (job.setting, job.mode):
+            job.changed_s = self._clock.monotonic()
+        job.setting, job.mode, job.reason = choice.setting, choice.mode, choice.reason
+        exact = {Status.APPLIED, Status.UNCHANGED}
+        in_force = len(applied) == len(job.gpus) and all(result.status in exact for result in applied.values())
+        job.in_force = choice.setting if in_force else None
+
+    # -- record -------------------------------------------------------------------------------------------------------
+
+    def _record(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> None:
+        fingerprint = _fingerprint(given, choice, applied)
+        trigger = _trigger(job, fingerprint)
+        now_s = self._clock.monotonic()
+        if trigger == "" and now_s - job.recorded_s < self.config.control.heartbeat_s:
+            return
+        self._store.add_decision(
+            DecisionRecord(
+                at=self._clock.now(),
+                job_id=job.id,
+                trigger=trigger or "heartbeat",
+                mode=choice.mode,
+                policy=given.rules.name,
+                code=choice.code,
+                reason=choice.reason,
+                power_limit_w=choice.setting.power_limit_w if choice.setting else None,
+                intensity_g_per_kwh=given.grid.g_per_kwh,
+                intensity_kind=given.grid.kind,
+                intensity_age_s=given.grid.age_s,
+                inputs=given.to_dict(),
+                choice=choice.to_dict(),
+                applied={uuid: _applied_dict(result) for uuid, result in applied.items()},
+                control=self.control[0],
+            )
+        )
+        self._store.upsert_job(job.record())
+        job.recorded, job.recorded_s, job.decisions = fingerprint, now_s, job.decisions + 1
+
+    def _watch_progress(self, job: Job) -> None:
+        """Full load without steps is a hang, and what it saves is no saving (rule G25)."""
+        if self._clock.monotonic() - job.moved_s < _STALLED_S or job.units_done == 0:
+            self.events.forget("no-progress", job_id=job.id)
+        elif self._busy(job):
+            text = f"{job.name} reports no progress for {_STALLED_S:.0f} s at full GPU utilisation: it may hang"
+            self.events("no-progress", "warning", text, job_id=job.id, once=True)
+
+    def _busy(self, job: Job) -> bool:
+        try:
+            return all(self._gpus[uuid].utilisation() >= _FULL_LOAD for uuid in job.gpus)
+        except GpuError:
+            return False
+
+    def _pue(self, region: str) -> float:
+        return self._regions[region].pue
+
+    def _may_hold(self, peer: Peer, job_id: str | None) -> None:
+        if job_id is not None:
+            self.jobs.get(job_id, peer)
+        elif peer.uid != 0 and any(not peer.owns(job) for job in self.jobs):
+            raise JobRefused(403, "not-yours", "jobs of other users run on this node: hold your own with --job")
+
+    def _end_holds(self, job_id: str | None) -> int:
+        mine = [hold for hold in self._holds if hold.job_id == job_id]
+        for hold in mine:
+            self._holds.remove(hold)
+        if mine:
+            self._store.end_hold(job_id, self._clock.now())
+        return len(mine)
+
+
+def _rules(chosen: PolicyConfig) -> Rules:
+    return Rules(
+        name=chosen.name,
+        dwell_s=chosen.dwell_s,
+        eta=chosen.eta,
+        selector=chosen.selector,
+        slowdown=chosen.slowdown,
+        max_slowdown=chosen.max_slowdown,
+        without_signal=chosen.without_signal,
+    )
+
+
+def _progress_note(job: Job) -> str:
+    if job.profiler is None:
+        return ""
+    done, total = job.profiler.progress
+    return f"{done} of {total} windows"
+
+
+def _fingerprint(given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> tuple[Any, ...]:
+    statuses = tuple(sorted((uuid, _lasting(result.status)) for uuid, result in applied.items()))
+    grid = given.grid
+    return (given.hold, grid.g_per_kwh, grid.kind, grid.source, statuses, given.rules, choice.setting, choice.code)
+
+
+def _lasting(status: Status) -> str:
+    """Set now or set before is the same state of affairs."""
+    return "good" if status in {Status.APPLIED, Status.UNCHANGED, Status.RAMPING} else status.value
+
+
+def _trigger(job: Job, fingerprint: tuple[Any, ...]) -> str:
+    """Why there is something to record: the first thing that differs from the last record; empty if nothing does."""
+    if not job.recorded:
+        return "job"
+    if (job.recorded[-1] == "profiling") != (fingerprint[-1] == "profiling"):
+        return "profile"
+    pairs = zip(_TRIGGERS, job.recorded, fingerprint, strict=True)
+    return next((name for name, old, new in pairs if old != new), "")
+
+
+def _applied_dict(result: Applied) -> dict[str, Any]:
+    return {
+        "status": result.status.value,
+        "requested_w": result.requested_w,
+        "set_w": result.set_w,
+        "enforced_w": result.enforced_w,
+        "detail": result.detail,
+    }
+
+
+def _seen_state(gpu: Gpu, reason: str) -> GpuState:
+    """What can be read of a GPU without an actuator."""
+    try:
+        limits, limit_w, enforced_w = gpu.power_limits(), gpu.power_limit_w(), gpu.enforced_power_limit_w()
+    except GpuError as error:
+        return GpuState(gpu.uuid, gpu.name, gpu.index, *[None] * 7, can_set=False, reason=str(error))
+    return GpuState(
+        uuid=gpu.uuid,
+        name=gpu.name,
+        index=gpu.index,
+        power_limit_w=limit_w,
+        enforced_w=enforced_w,
+        min_w=limits.min_w,
+        max_w=limits.max_w,
+        default_w=limits.default_w,
+        original_w=None,
+        foreign_w=None,
+        can_set=False,
+        reason=reason,
+    )

@@ -1,0 +1,129 @@
+"""Taking a recorded decision again, from nothing but what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chase.errors import StoreError
+from chase.policy import Candidate, Choice, PolicyInput, choose
+from chase.records import DecisionRecord
+from zeus_core.frontier import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision, its inputs, and the same decision taken anew; ``same`` is whether it came out as it was recorded."""
+
+    record: DecisionRecord
+    given: PolicyInput
+    again: Choice
+    same: bool
+
+    def lines(self) -> list[str]:
+        """For people."""
+        record = self.record
+        return [
+            f"decision {record.id} for job {record.job_id} at {_iso(record)} (trigger: {record.trigger})",
+            f"  chose   {_setting(self.again.setting)}, {record.mode}, by policy {record.policy} ({record.code})",
+            f"  because {record.reason}",
+            *_grid_lines(self.given),
+            *_before_lines(self.given),
+            *_candidate_lines(self.again),
+            *_switch_lines(self.given),
+            *_applied_lines(record),
+            f"  retaken from these inputs: {'the same choice' if self.same else 'NOT THE SAME CHOICE: ' + self.again.reason}",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        record = self.record
+        return {
+            "id": record.id,
+            "at": _iso(record),
+            "job_id": record.job_id,
+            "trigger": record.trigger,
+            "policy": record.policy,
+            "control": record.control,
+            "inputs": record.inputs,
+            "recorded": record.choice,
+            "retaken": self.again.to_dict(),
+            "same": self.same,
+            "applied": record.applied,
+        }
+
+
+def explain(record: DecisionRecord) -> Explanation:
+    """Retake ``record``. Raises ``StoreError`` when its inputs cannot be read."""
+    try:
+        given = PolicyInput.from_dict(record.inputs)
+        again = choose(given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"the inputs of decision {record.id} cannot be read: {error!r}") from error
+    return Explanation(record, given, again, again.to_dict() == record.choice)
+
+
+def _grid_lines(given: PolicyInput) -> list[str]:
+    grid = given.grid
+    if grid.g_per_kwh is None:
+        return ["  grid    no usable value"]
+    age = f", {grid.age_s / 60:.0f} min old" if grid.age_s is not None else ""
+    line = f"  grid    {grid.g_per_kwh:.1f} g/kWh ({grid.kind} by {grid.source}, {grid.freshness}{age})"
+    limits = (grid.speed_below_g, grid.efficiency_above_g)
+    if None in limits:
+        return [line]
+    return [line, f"          speed-first below {limits[0]:.1f}, efficiency-first above {limits[1]:.1f} g/kWh"]
+
+
+def _before_lines(given: PolicyInput) -> list[str]:
+    if given.current_mode is None:
+        return []
+    return [f"  before  {_setting(given.current)}, {given.current_mode}, for {given.since_s:.0f} s"]
+
+
+def _candidate_lines(choice: Choice) -> list[str]:
+    if not choice.candidates:
+        return []
+    lines = ["  weighed   setting        s/unit      J/unit      W  slowdown        cost"]
+    return lines + [_candidate_line(candidate, choice.setting) for candidate in choice.candidates]
+
+
+def _candidate_line(candidate: Candidate, chosen: Setting | None) -> str:
+    mark = "->" if candidate.setting == chosen else "  "
+    power_w = candidate.joules_per_unit / candidate.seconds_per_unit
+    cost = f"{candidate.cost:11.4g}" if candidate.cost is not None else "          -"
+    return (
+        f"         {mark} {candidate.setting!s:<11} {candidate.seconds_per_unit:10.4g}  {candidate.joules_per_unit:10.4g}"
+        f"  {power_w:5.0f}  {candidate.slowdown:+8.1%}  {cost}"
+    )
+
+
+def _switch_lines(given: PolicyInput) -> list[str]:
+    """The closed form of A.7: at which intensity Chase's rule changes from one neighbour to the next."""
+    frontier, grid, eta = given.frontier, given.grid, given.rules.eta
+    if frontier is None or given.rules.name != "chase" or not grid.reference_g or not 0 < eta < 1:
+        return []
+    value = (1.0 - eta) / eta * given.max_power_w * grid.reference_g
+    pairs = zip(frontier.hull, frontier.hull[1:], frontier.switch_prices(), strict=False)
+    return [f"          {a.setting} -> {b.setting} above {value / price:.0f} g/kWh" for a, b, price in pairs]
+
+
+def _applied_lines(record: DecisionRecord) -> list[str]:
+    if not record.applied:
+        return [f"  applied nothing ({record.control} mode)" if record.control == "observe" else "  applied nothing"]
+    return [f"  applied {_result(uuid, result)}" for uuid, result in record.applied.items()]
+
+
+def _result(uuid: str, result: Mapping[str, Any]) -> str:
+    enforced = result.get("enforced_w")
+    shown = f", {enforced:g} W in force" if enforced is not None else ""
+    detail = f" ({result['detail']})" if result.get("detail") else ""
+    return f"{uuid}: {result['status']}{shown}{detail}"
+
+
+def _setting(setting: Setting | None) -> str:
+    return str(setting) if setting is not None else "as found"
+
+
+def _iso(record: DecisionRecord) -> str:
+    return record.at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,133 @@
+"""Where a job's frontier comes from: a published profile it names, an earlier measurement, or one made while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from zeus_core.gpus.simulated import GpuProfile, load_profile
+
+from chase.clock import Clock
+from chase.config import ProfileConfig, profile_path
+from chase.errors import ConfigError
+from chase.events import EventLog
+from chase.jobs import Job
+from chase.store import Store
+from zeus_core.actuation.base import GpuState
+from zeus_core.frontier import Frontier, OperatingPoint, Setting, Window
+from zeus_core.gpus.base import PowerLimits
+from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
+
+
+class FrontierBook:
+    """Gives each job its frontier, or a profiler that measures it; keeps what was measured for the next run."""
+
+    def __init__(self, config: ProfileConfig, store: Store, clock: Clock, events: EventLog) -> None:
+        self.config = config
+        self._store = store
+        self._clock = clock
+        self._events = events
+
+    def seek(self, job: Job, states: Mapping[str, GpuState], *, can_measure: bool) -> str:
+        """Give the job a frontier or a profiler if one can be had; otherwise the reason why not."""
+        if job.frontier is not None or job.profiler is not None:
+            return ""
+        live = live_limits(job, states)
+        if live is None:
+            return "the power limits of its GPUs cannot be read"
+        if job.profile is not None:
+            return self._from_profile(job, live)
+        if self._stored(job, states):
+            return ""
+        if live.headroom < self.config.min_headroom:
+            return f"no headroom: the limit can only move within {live.min_w:g} to {live.default_w:g} W"
+        if not can_measure:
+            return "it cannot be measured without setting limits (observe mode); name one with --profile"
+        self._measure(job, live, states)
+        return ""
+
+    def observed(self, job: Job, at_s: float) -> None:
+        """Hand a report to the profiler or to the drift watch. Call it right after the energy was read."""
+        if job.profiler is not None:
+            window = job.profiler.observe(at_s, job.units_done, job.energy_j, job.in_force)
+            if window is not None:
+                self._keep(job, window)
+        elif job.drift is not None and job.drift.observe(at_s, job.units_done, job.in_force):
+            text = f"{job.name} runs off its measured frontier by more than {self.config.drift:.0%}: measuring it again"
+            self._events("drift", "warning", text, job_id=job.id)
+            job.frontier, job.drift, job.frontier_source = None, None, "re-measure"
+
+    def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
+        """What makes two runs alike: the GPUs and their original limits, the job's name and its unit."""
+        gpus = sorted(f"{states[uuid].name}@{original_w(states[uuid]):g}W" for uuid in job.gpus)
+        return "|".join([*gpus, job.name, job.units])
+
+    def _from_profile(self, job: Job, live: PowerLimits) -> str:
+        assert job.profile is not None  # noqa: S101  the caller has looked
+        try:
+            profile = load_profile(profile_path(job.profile))
+            job.frontier = frontier_of_profile(profile, gpus=len(job.gpus)).capped(live.default_w)
+        except (ConfigError, ValueError) as error:
+            return f"profile {job.profile} cannot be used: {error}"
+        job.frontier_source = f"profile {job.profile}"
+        return ""
+
+    def _stored(self, job: Job, states: Mapping[str, GpuState]) -> bool:
+        if job.frontier_source == "re-measure":
+            return False
+        newer_than = self._clock.now() - timedelta(days=self.config.max_age_d)
+        frontier = self._store.load_frontier(self.key(job, states), newer_than)
+        if frontier is None:
+            return False
+        self._adopt(job, frontier, "measured before")
+        return True
+
+    def _measure(self, job: Job, live: PowerLimits, states: Mapping[str, GpuState]) -> None:
+        plan = plan_sweep(
+            live, live.default_w, points=self.config.points, window_s=self.config.window_s, visits=self.config.visits
+        )
+        windows = () if job.frontier_source == "re-measure" else self._store.windows(self.key(job, states))
+        job.frontier_key = self.key(job, states)
+        job.profiler = Profiler(plan, windows=windows, max_slowdown=job.policy_config.max_slowdown)
+
+    def _keep(self, job: Job, window: Window) -> None:
+        self._store.add_windows(job.frontier_key, [window], job_id=job.id, at=self._clock.now())
+        if job.profiler is None or not job.profiler.done:
+            return
+        frontier = job.profiler.frontier()
+        self._store.save_frontier(job.frontier_key, frontier, self._clock.now())
+        self._adopt(job, frontier, "measured")
+        job.profiler = None
+        text = f"frontier of {job.name} measured: {len(frontier.points)} points, {len(frontier.hull)} on the hull"
+        self._events("frontier-measured", "info", text, job_id=job.id)
+
+    def _adopt(self, job: Job, frontier: Frontier, source: str) -> None:
+        job.frontier, job.frontier_source = frontier, source
+        job.drift = DriftWatch(frontier, tolerance=self.config.drift, after_s=self.config.drift_s)
+
+
+def original_w(state: GpuState) -> float:
+    """The limit that was found, whether or not ours is in force now; 0 where it cannot be read."""
+    return state.original_w if state.original_w is not None else state.power_limit_w or 0.0
+
+
+def live_limits(job: Job, states: Mapping[str, GpuState]) -> PowerLimits | None:
+    """What all the job's GPUs allow: one limit goes to each of them. ``default_w`` is the lowest original."""
+    known = [states[uuid] for uuid in job.gpus if uuid in states]
+    if len(known) < len(job.gpus) or any(state.min_w is None or not original_w(state) for state in known):
+        return None
+    lowest = max(state.min_w or 0.0 for state in known)
+    top = min(original_w(state) for state in known)
+    return PowerLimits(min(lowest, top), top, top)
+
+
+def frontier_of_profile(profile: GpuProfile, *, gpus: int) -> Frontier:
+    """A published curve of one GPU, for ``gpus`` in data parallel: units come ``gpus`` times as fast, joules stay."""
+    return Frontier.of(
+        OperatingPoint(
+            Setting(power_limit_w=point.power_limit_w),
+            point.seconds_per_unit / gpus,
+            point.seconds_per_unit * point.watts,
+        )
+        for point in profile.points
+    )

@@ -1,0 +1,81 @@
+"""Who drew which joules: the meter's readings shared among jobs, and posted to the database as priced intervals.
+
+A GPU's energy is counted once. Where several jobs share one, each is given an equal part, since no counter can tell
+them apart.
+"""
+
+from __future__ import annotations
+
+from zeus_core.meter import EnergyMeter
+
+from chase import accounting
+from chase.accounting import JobSummary
+from chase.clock import Clock
+from chase.jobs import Account, Job, JobTable
+from chase.records import IntervalRecord
+from chase.signal import Outlook
+from chase.store import Store
+
+
+class Ledger:
+    """Samples the meter and keeps each job's open interval."""
+
+    def __init__(self, meter: EnergyMeter, store: Store, clock: Clock) -> None:
+        self._meter = meter
+        self._store = store
+        self._clock = clock
+        self._last: dict[str, float] = {}
+        self._posted: dict[str, list[IntervalRecord]] = {}
+
+    def open(self, job: Job) -> None:
+        job.account = self._account(job)
+        self._posted[job.id] = []
+
+    def sample(self, jobs: JobTable) -> None:
+        self._meter.sample()
+        for uuid, reading in self._meter.read().items():
+            drawn_j = reading.joules - self._last.get(uuid, reading.joules)
+            self._last[uuid] = reading.joules
+            sharing = jobs.on_gpu(uuid)
+            for job in sharing:
+                job.energy_j += drawn_j / len(sharing)
+                if job.account is not None:
+                    job.account.methods.add(reading.method)
+
+    def post(self, job: Job, outlook: Outlook, pue: float, account_s: float) -> None:
+        """Close the open interval if it is ``account_s`` old, or if the limit changed, and begin the next."""
+        account = job.account
+        limit_w = job.setting.power_limit_w if job.setting else None
+        if account is None:
+            return
+        seconds = self._clock.monotonic() - account.began_s
+        if seconds <= 0 or (seconds < account_s and limit_w == account.power_limit_w):
+            return
+        interval = accounting.interval(
+            job_id=job.id,
+            start=account.began,
+            end=self._clock.now(),
+            seconds=seconds,
+            units=job.units_done - account.units,
+            energy_j=job.energy_j - account.energy_j,
+            method=_method(account.methods),
+            power_limit_w=account.power_limit_w,
+            point=outlook.now,
+            pue=pue,
+            frontier=job.frontier,
+        )
+        self._store.add_interval(interval)
+        self._posted.setdefault(job.id, []).append(interval)
+        job.account = self._account(job)
+
+    def summary(self, job: Job) -> JobSummary:
+        """Of the intervals posted so far; the database holds the same rows."""
+        return accounting.summarise(self._posted.get(job.id, []), job.frontier)
+
+    def _account(self, job: Job) -> Account:
+        limit_w = job.setting.power_limit_w if job.setting else None
+        return Account(self._clock.now(), self._clock.monotonic(), job.units_done, job.energy_j, limit_w)
+
+
+def _method(methods: set[str]) -> str:
+    return methods.copy().pop() if len(methods) == 1 else "mixed" if methods else "none"
