@@ -75,6 +75,7 @@ def _remote(config: Config) -> tuple[Actuator | None, str]:
 
 def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuator:
     from zeus_core.actuation.command import CommandSetter
+
     from zeus_core.actuation.local import LocalActuator
 
     simulated = system.kind == "simulated"
@@ -86,7 +87,7 @@ def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuat
             lock_dir=config.service.run_dir / "locks",
             ramp_w_per_s=config.control.ramp_w_per_s,
             monotonic=clock.monotonic,
-            setter=CommandSetter(config.control.setter_command) if kind == "command" else None,
+            setter=CommandSetter(list(config.control.setter_command)) if kind == "command" else None,
         )
     except ActuationError as error:
         raise ChaseError(str(error)) from error
@@ -115,12 +116,12 @@ def signal_of(
 
 
 def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping[str, str]) -> Provider:
-    token = env.get(source.token_env) if source.token_env else None
+    secret = source.token(env)
     return registry.create(
         source.provider,
         zone=source.zone,
         options=source.options,
-        token=token,
+        token=secret.get_secret_value() if secret else None,
         base_url=source.base_url,
         session=session,
         now=clock.now,

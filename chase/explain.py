@@ -33,7 +33,7 @@ class Explanation:
             *_candidate_lines(self.again),
             *_switch_lines(self.given),
             *_applied_lines(record),
-            f"  retaken from these inputs: {'the same choice' if self.same else 'NOT THE SAME CHOICE: ' + self.again.reason}",
+            f"  retaken {'from these inputs: the same choice' if self.same else f'DIFFERENTLY: {self.again.reason}'}",
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def _candidate_line(candidate: Candidate, chosen: Setting | None) -> str:
     power_w = candidate.joules_per_unit / candidate.seconds_per_unit
     cost = f"{candidate.cost:11.4g}" if candidate.cost is not None else "          -"
     return (
-        f"         {mark} {candidate.setting!s:<11} {candidate.seconds_per_unit:10.4g}  {candidate.joules_per_unit:10.4g}"
-        f"  {power_w:5.0f}  {candidate.slowdown:+8.1%}  {cost}"
+        f"         {mark} {candidate.setting!s:<11} {candidate.seconds_per_unit:10.4g}"
+        f"  {candidate.joules_per_unit:10.4g}  {power_w:5.0f}  {candidate.slowdown:+8.1%}  {cost}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a job's frontier comes from: a published profile it names, an earlier measurement, or one made while it trains."""
+"""Where a job's frontier comes from: a profile it names, an earlier measurement, or one made while it trains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import timedelta
 from zeus_core.gpus.simulated import GpuProfile, load_profile
 
 from chase.clock import Clock
-from chase.config import ProfileConfig, profile_path
+from chase.config import profile_path
+from chase.config.models import ProfileConfig
 from chase.errors import ConfigError
 from chase.events import EventLog
 from chase.jobs import Job
@@ -37,8 +38,9 @@ class FrontierBook:
             return "the power limits of its GPUs cannot be read"
         if job.profile is not None:
             return self._from_profile(job, live)
-        if self._stored(job, states):
-            return ""
+        return "" if self._stored(job, states) else self._begin(job, live, states, can_measure=can_measure)
+
+    def _begin(self, job: Job, live: PowerLimits, states: Mapping[str, GpuState], *, can_measure: bool) -> str:
         if live.headroom < self.config.min_headroom:
             return f"no headroom: the limit can only move within {live.min_w:g} to {live.default_w:g} W"
         if not can_measure:
@@ -84,11 +86,17 @@ class FrontierBook:
 
     def _measure(self, job: Job, live: PowerLimits, states: Mapping[str, GpuState]) -> None:
         plan = plan_sweep(
-            live, live.default_w, points=self.config.points, window_s=self.config.window_s, visits=self.config.visits
+            live,
+            live.default_w,
+            points=self.config.points,
+            window_s=self.config.window_s,
+            visits=self.config.visits,
+            min_headroom=self.config.min_headroom,
+            max_slowdown=job.policy_config.max_slowdown,
         )
         windows = () if job.frontier_source == "re-measure" else self._store.windows(self.key(job, states))
         job.frontier_key = self.key(job, states)
-        job.profiler = Profiler(plan, windows=windows, max_slowdown=job.policy_config.max_slowdown)
+        job.profiler = Profiler(plan, gpus=len(job.gpus), windows=windows)
 
     def _keep(self, job: Job, window: Window) -> None:
         self._store.add_windows(job.frontier_key, [window], job_id=job.id, at=self._clock.now())

@@ -108,7 +108,7 @@ class PolicyInput:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A point that was weighed: its cost in the policy's own unit (None where the policy has none), and its slowdown."""
+    """A point that was weighed, its slowdown, and its cost in the policy's own unit, None where it has none."""
 
     setting: Setting
     seconds_per_unit: float

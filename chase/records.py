@@ -34,8 +34,8 @@ class JobRecord:
 class DecisionRecord:
     """One decision with all that ``explain`` needs to take it again: ``inputs`` is ``PolicyInput.to_dict()``.
 
-    ``choice`` is ``Choice.to_dict()`` (setting, mode, code, reason, candidates with their costs). ``applied`` maps a GPU
-    UUID to what became of it, empty in observe mode. ``trigger`` is why it was taken now: ``signal``, ``policy``,
+    ``choice`` is ``Choice.to_dict()`` (setting, mode, code, reason, candidates with their costs). ``applied`` maps a
+    GPU's UUID to what became of it, empty in observe mode. ``trigger`` is why it was taken now: ``signal``, ``policy``,
     ``hold``, ``job``, ``gpu``, ``profile`` or ``heartbeat``. ``id`` is None until stored.
     """
 

@@ -33,7 +33,7 @@ from chase import __version__
 from chase.api import PeerProtocol, create_app
 from chase.build import actuator_of, clock_of, signal_of, system_of
 from chase.clock import Clock
-from chase.config import Loaded, load_region
+from chase.config import Loaded
 from chase.controller import Controller
 from chase.errors import ChaseError, ConfigError, TryLater
 from chase.events import EventLog
@@ -47,12 +47,23 @@ _STOP_S = 10.0
 
 
 class Service:
-    """One node's service. ``clock`` and ``system`` may be handed over, which is what the demo and the tests do."""
+    """One node's service. ``again`` loads the configuration anew for SIGHUP.
 
-    def __init__(self, loaded: Loaded, *, clock: Clock | None = None, system: GpuSystem | None = None) -> None:
+    ``clock`` and ``system`` may be handed over, which is what the demo and the tests do.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        again: Callable[[], Loaded] | None = None,
+        clock: Clock | None = None,
+        system: GpuSystem | None = None,
+    ) -> None:
         self.loaded = loaded
         self.config = loaded.config
         self.clock = clock or clock_of(self.config)
+        self._again = again or (lambda: loaded)
         self._given_system = system
         self._stop = threading.Event()
         self._reload = threading.Event()
@@ -113,7 +124,7 @@ class Service:
         """Read the configuration again (SIGHUP). A faulty one changes nothing."""
         self._notify("RELOADING=1")
         try:
-            loaded = self.loaded.again()
+            loaded = self._again()
         except ChaseError as error:
             self.events("reload-failed", "error", f"the configuration was not taken: {error}")
         else:
@@ -125,7 +136,7 @@ class Service:
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def _controller(self) -> Controller:
-        region = load_region(self.config.service.region)
+        region = self.loaded.region
         grid = signal_of(region, self.config, clock=self.clock, store=self.store, events=self.events)
         self._recall(grid)
         actuator, reason = actuator_of(self.config, self.system, self.clock)
@@ -259,12 +270,11 @@ class Service:
                 signal.signal(number, handler)
 
 
-def run(loaded: Loaded, *, db: Path | None = None) -> int:
-    """``chase serve``."""
-    if db is not None:
-        loaded = loaded.with_values({"service.db": db})
-    _log_to_stderr(loaded.config.log.level, as_json=loaded.config.log.json_)
-    return Service(loaded).run()
+def run(load: Callable[[], Loaded]) -> int:
+    """``chase serve``: ``load`` reads the configuration, now and at each SIGHUP."""
+    loaded = load()
+    _log_to_stderr(loaded.config.log.level, as_json=bool(loaded.config.log.json))
+    return Service(loaded, again=load).run()
 
 
 def _make_folder(folder: Path) -> None:
