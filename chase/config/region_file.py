@@ -1,0 +1,98 @@
+"""Reading a region file: its shape, and what its parts must say of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from chase.config.layers import Layer, read_toml
+from chase.config.models import PolicyConfig, SignalConfig
+from chase.config.problems import Problem, from_validation, refuse
+from chase.config.regions import RegionConfig
+from chase.config.shipped import region_path, suggestion
+from providers.registry import names as provider_names
+
+_BESIDE = ("sources", "typical", "policy", "signal")
+_TABLES = ("region", *_BESIDE)
+_DEFAULTS: dict[str, type[BaseModel]] = {"policy": PolicyConfig, "signal": SignalConfig}
+
+
+def load_region(region: str | Path, *, base: Path | None = None) -> RegionConfig:
+    """A region by id, or by path relative to ``base``. Raises ``ConfigError`` with all that is wrong in the file."""
+    return read_region(region_path(region, base=base))[0]
+
+
+def read_region(path: Path) -> tuple[RegionConfig, Layer]:
+    """The region, and the layer of service settings ([policy], [signal]) that its file brings."""
+    file = read_toml(path)
+    refuse([*_shape(file), *_wrong_defaults(file)])
+    try:
+        region = RegionConfig.model_validate(_flat(file.data))
+    except ValidationError as error:
+        refuse(from_validation(error, RegionConfig, file.place, _key))
+        raise
+    refuse([Problem(file.place(key), text) for key, text in _contradictions(region)])
+    settings = {name: file.data[name] for name in _DEFAULTS if name in file.data}
+    return region, Layer(file.name, settings, file.places, file.folder)
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    beside = {name: data[name] for name in ("sources", "typical", "policy") if name in data}
+    return {"sources": [], **data.get("region", {}), **beside, "signal_defaults": data.get("signal", {})}
+
+
+def _key(path: Sequence[str]) -> str:
+    """Where in the file a field of ``RegionConfig`` stands."""
+    if path[0] == "signal_defaults":
+        return ".".join(("signal", *path[1:]))
+    return ".".join(path if path[0] in _BESIDE and path != ("signal",) else ("region", *path))
+
+
+def _shape(file: Layer) -> Iterator[Problem]:
+    for name, value in file.data.items():
+        if name not in _TABLES:
+            fix = "; put it under [region]" if name in RegionConfig.model_fields else ""
+            yield Problem(
+                file.place(name), f"{name} is not a table of a region file{fix}; there are {', '.join(_TABLES)}"
+            )
+        elif name != "sources" and not isinstance(value, dict):
+            yield Problem(file.place(name), f"{name} must be a table: write [{name}], and its keys under it")
+    if "region" not in file.data:
+        yield Problem(file.name, "has no [region] table, so it is not a region file")
+    elif isinstance(file.data["region"], dict):
+        for name in sorted(set(file.data["region"]) & {"sources", "typical", "policy", "signal_defaults"}):
+            yield Problem(file.place(f"region.{name}"), f"{name} stands under [region]; it has a table of its own")
+
+
+def _wrong_defaults(file: Layer) -> Iterator[Problem]:
+    for name, model in _DEFAULTS.items():
+        table = file.data.get(name, {})
+        if isinstance(table, dict):
+            try:
+                model.model_validate(table)
+            except ValidationError as error:
+                yield from from_validation(error, model, file.place, table=name)
+
+
+def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
+    known = provider_names() if region.sources else []
+    for index, source in enumerate(region.sources):
+        if source.provider not in known:
+            text = f'sources.{index}.provider = "{source.provider}" is unknown; {suggestion(source.provider, known)}'
+            yield f"sources.{index}.provider", text
+    seen: dict[str, int] = {}
+    for index, source in enumerate(region.sources):
+        same = seen.setdefault(source.model_dump_json(), index)
+        if same != index:
+            yield (
+                f"sources.{index}",
+                f"sources.{index} ({source.provider} {source.zone}) is sources.{same} again; remove one",
+            )
+    if not region.sources and region.typical is None:
+        yield "region", "has neither [[sources]] nor [typical]; with nothing to ask there is no signal"
+    if region.typical and region.typical.scope != region.scope:
+        scopes = f"typical is {region.typical.scope} and region.scope is {region.scope}"
+        yield "typical.scope", f"{scopes}; they are never mixed, so use figures of the region's scope"

@@ -1,0 +1,63 @@
+"""Where the files that come with the package are: regions and GPU profiles. Standard library only."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from chase.errors import ConfigError
+
+
+def config_dir() -> Path:
+    """The folder with ``chase.toml``, ``regions/`` and ``profiles/``: in the wheel, or beside the packages."""
+    from importlib.resources import files
+
+    package = Path(str(files("chase")))
+    packed = package / "_config"
+    return packed if packed.is_dir() else package.parent / "config"
+
+
+def region_ids() -> list[str]:
+    return _names("regions")
+
+
+def profile_names() -> list[str]:
+    return _names("profiles")
+
+
+def region_path(region: str | Path, *, base: Path | None = None) -> Path:
+    """The file of a region id, or of a path (anything with a slash or ``.toml``), relative to ``base``."""
+    return _find(region, "regions", "region", base)
+
+
+def profile_path(name: str | Path, *, base: Path | None = None) -> Path:
+    """The file of a GPU profile, by name or by path as for regions. Raises ``ConfigError`` naming those there are."""
+    return _find(name, "profiles", "profile", base)
+
+
+def is_path(name: str | Path) -> bool:
+    return isinstance(name, Path) or "/" in name or name.endswith(".toml")
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """What a person who wrote ``word`` probably meant, as the end of a sentence."""
+    close = get_close_matches(word.lower(), known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}There are: {', '.join(known) or 'none'}"
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (config_dir() / folder).glob("*.toml"))
+
+
+def _find(name: str | Path, folder: str, what: str, base: Path | None) -> Path:
+    if is_path(name):
+        path = (base or Path.cwd()) / Path(name).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"{what} file {path}: there is no such file; give a path or one of {_names(folder)}")
+        return path
+    if name not in _names(folder):
+        raise ConfigError(
+            f"{what} {name!r} is unknown; {suggestion(str(name), _names(folder))}, or give a path to a file"
+        )
+    return config_dir() / folder / f"{name}.toml"
