@@ -1,0 +1,86 @@
+"""What waits to be written: in order, bounded, and counted when it has to be forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_BATCH = 256  # operations in one transaction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if any still does.
+
+    A ``strict`` one is not kept for later if it fails. ``state`` operations (a job begins or ends) are forgotten last:
+    the rows that come after them refer to them.
+    """
+
+    table: str
+    apply: Callable[[Database], int | None]
+    rows: int = 1
+    strict: bool = False
+    state: bool = False
+    done: Future[int | None] = field(default_factory=Future)
+
+    def succeed(self, result: int | None) -> None:
+        if not self.done.done():
+            self.done.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Backlog:
+    """Not thread-safe: the writer's lock covers it."""
+
+    def __init__(self, limit_rows: int) -> None:
+        self._limit_rows = limit_rows
+        self._ops: deque[Op] = deque()
+        self.rows = 0
+        self.lost_rows = 0
+        self.unreported: Counter[str] = Counter()  # rows lost, by table, of which no event tells yet
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def put(self, op: Op) -> None:
+        self._ops.append(op)
+        self.rows += op.rows
+        self._trim()
+
+    def take(self) -> list[Op]:
+        """The oldest ones, as many as go into one transaction."""
+        taken = [self._ops.popleft() for _ in range(min(_BATCH, len(self._ops)))]
+        self.rows -= sum(op.rows for op in taken)
+        return taken
+
+    def put_back(self, ops: Iterable[Op]) -> None:
+        """To the front, for the next try."""
+        for op in reversed(list(ops)):
+            self._ops.appendleft(op)
+            self.rows += op.rows
+        self._trim()
+
+    def lose(self, op: Op) -> None:
+        self.lost_rows += op.rows
+        self.unreported[op.table] += op.rows
+
+    def reported(self, counts: Counter[str]) -> None:
+        self.unreported -= counts
+
+    def _trim(self) -> None:
+        while self.rows > self._limit_rows and len(self._ops) > 1:
+            place = next((i for i, op in enumerate(self._ops) if not op.state), 0)
+            oldest = next(islice(self._ops, place, None))
+            del self._ops[place]
+            self.rows -= oldest.rows
+            self.lose(oldest)

@@ -1,0 +1,213 @@
+"""Between the records and their rows. Nothing that is not finite, UTC or plain JSON gets past here.
+
+A shape maps each field of a record to one column; the kind of the column gives its name a suffix (``at`` is stored as
+``at_utc``, ``inputs`` as ``inputs_json``) and converts both ways. None is NULL for every kind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from numbers import Integral, Real
+from typing import Any, Generic, TypeVar
+
+from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+
+R = TypeVar("R")
+_INT64 = 2**63
+
+
+def utc_text(at: datetime, name: str = "the time") -> str:
+    """One width for all, so that text order is time order. Raises ``ValueError`` for a time that is not aware UTC."""
+    if at.utcoffset() != timedelta(0):
+        raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def utc_time(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+
+
+def json_text(value: Any, name: str) -> str:
+    """Compact JSON. Raises ``ValueError`` naming the place of anything that is not finite or not JSON."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{_culprit(value, name)} ({error})") from None
+
+
+def _culprit(value: Any, name: str) -> str:
+    if isinstance(value, Mapping):
+        return next((text for key in value if (text := _culprit(value[key], f"{name}.{key}"))), "")
+    if isinstance(value, list | tuple):
+        return next((text for i, item in enumerate(value) if (text := _culprit(item, f"{name}[{i}]"))), "")
+    if isinstance(value, str | bool | int | None) or (isinstance(value, float) and math.isfinite(value)):
+        return ""
+    return f"{name} must be finite and plain JSON, not {value!r}"
+
+
+def _text(value: Any, name: str) -> str:
+    """Names and reasons come from command lines too, where bytes that are not UTF-8 arrive as lone surrogates."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text, not {value!r}")  # noqa: TRY004  one kind of refusal at the edge
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _real(value: Any, name: str) -> float:
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, not {value!r}")
+    return float(value)
+
+
+def _integer(value: Any, name: str) -> int:
+    if not isinstance(value, Integral) or not -_INT64 <= int(value) < _INT64:
+        raise ValueError(f"{name} must be an integer of 64 bits, not {value!r}")
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    suffix: str
+    encode: Callable[[Any, str], Any]
+    decode: Callable[[Any], Any]
+
+
+TEXT = Column("", _text, str)
+REAL = Column("", _real, float)
+INTEGER = Column("", _integer, int)
+FLAG = Column("", lambda value, _: int(value), bool)
+TIME = Column("_utc", utc_text, utc_time)
+JSON = Column("_json", json_text, json.loads)
+NAMES = Column("_json", lambda value, name: json_text(list(value), name), lambda text: tuple(json.loads(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[R]):
+    """One record type and its table. ``renamed`` holds the columns that are not called like their field."""
+
+    record_type: Callable[..., R]
+    table: str
+    columns: Mapping[str, Column]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        return self.renamed.get(name, name + self.columns[name].suffix)
+
+    def row(self, record: R) -> dict[str, Any]:
+        """Raises ``ValueError`` naming table and field of a value that cannot be stored."""
+        row: dict[str, Any] = {}
+        for name, column in self.columns.items():
+            value = getattr(record, name)
+            row[self.column(name)] = None if value is None else column.encode(value, f"{self.table}.{name}")
+        return row
+
+    def record(self, row: Mapping[str, Any]) -> R:
+        """The inverse of ``row``; raises ``ValueError``, ``KeyError`` or ``TypeError`` for a row that is not ours."""
+        values = {name: row[self.column(name)] for name in self.columns}
+        return self.record_type(
+            **{name: None if value is None else self.columns[name].decode(value) for name, value in values.items()}
+        )
+
+
+JOB = Shape(
+    JobRecord,
+    "jobs",
+    {
+        "id": TEXT,
+        "name": TEXT,
+        "uid": INTEGER,
+        "pid": INTEGER,
+        "gpus": NAMES,
+        "units": TEXT,
+        "region": TEXT,
+        "registered_at": TIME,
+        "total_units": REAL,
+        "units_done": REAL,
+        "policy": JSON,
+        "state": TEXT,
+        "ended_at": TIME,
+        "end_reason": TEXT,
+    },
+)
+DECISION = Shape(
+    DecisionRecord,
+    "decisions",
+    {
+        "id": INTEGER,
+        "at": TIME,
+        "job_id": TEXT,
+        "trigger": TEXT,
+        "mode": TEXT,
+        "policy": TEXT,
+        "code": TEXT,
+        "reason": TEXT,
+        "power_limit_w": REAL,
+        "intensity_g_per_kwh": REAL,
+        "intensity_kind": TEXT,
+        "intensity_age_s": REAL,
+        "control": TEXT,
+        "inputs": JSON,
+        "choice": JSON,
+        "applied": JSON,
+    },
+)
+INTERVAL = Shape(
+    IntervalRecord,
+    "intervals",
+    {
+        "job_id": TEXT,
+        "start": TIME,
+        "end": TIME,
+        "units": REAL,
+        "energy_j": REAL,
+        "method": TEXT,
+        "power_limit_w": REAL,
+        "intensity_g_per_kwh": REAL,
+        "intensity_kind": TEXT,
+        "grams": REAL,
+        "reference_energy_j": REAL,
+        "reference_s": REAL,
+        "reference_grams": REAL,
+        "progress": FLAG,
+    },
+)
+EVENT = Shape(
+    EventRecord,
+    "events",
+    {
+        "id": INTEGER,
+        "at": TIME,
+        "code": TEXT,
+        "severity": TEXT,
+        "message": TEXT,
+        "job_id": TEXT,
+        "gpu": TEXT,
+        "data": JSON,
+    },
+)
+HOLD = Shape(
+    HoldRecord,
+    "holds",
+    {"id": INTEGER, "mode": TEXT, "made_at": TIME, "uid": INTEGER, "until": TIME, "job_id": TEXT},
+)
+_POINT = {
+    "zone": TEXT,
+    "source": TEXT,
+    "signal": Column("", _text, Signal),
+    "scope": Column("", _text, Scope),
+    "boundary": Column("", _text, Boundary),
+    "kind": Column("", _text, Kind),
+    "start": TIME,
+    "end": TIME,
+    "g_per_kwh": REAL,
+    "method": TEXT,
+    "issued_at": TIME,
+    "updated_at": TIME,
+    "fetched_at": TIME,
+}
+POINT = Shape(IntensityPoint, "signal_points", _POINT, {"g_per_kwh": "intensity_g_per_kwh"})
+FORECAST = Shape(IntensityPoint, "forecasts", _POINT, {"g_per_kwh": "intensity_g_per_kwh"})

@@ -1,0 +1,265 @@
+"""The service's side of the log: hand a record over, and it is written, or kept until it can be."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chase.clock import Clock
+from chase.errors import StoreError
+from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from chase.store.backlog import Op
+from chase.store.connect import Fault, fault_of, identity, refuse_network
+from chase.store.keep import Keep, checkpoint, prune
+from chase.store.points import add_vintages, point_rows
+from chase.store.read import Reader, Row
+from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, utc_text
+from chase.store.writer import StoreHealth, Tuning, Writer
+from providers.base import IntensityPoint
+from zeus_core.frontier import Frontier, Window
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+R = TypeVar("R")
+_LOG = logging.getLogger(__name__)
+_UPSERT_JOB = """INSERT INTO jobs ({columns}) VALUES ({values}) ON CONFLICT (id) DO UPDATE SET {updates},
+    registered_at_utc = min(registered_at_utc, excluded.registered_at_utc)"""
+
+
+class Store(Reader):
+    """The log, for the one service of a node; safe for any number of its threads.
+
+    Writing never raises for what befalls the disk: see ``health``. It raises ``ValueError`` for a value that must not
+    be stored (not finite, not UTC, not JSON). Looking back never raises either while the database is unusable: it
+    finds nothing then, and holds stay as last known. Only what a person asks for (``add_hold``, ``end_hold``,
+    ``prune``) raises ``StoreError`` when it could not be done.
+
+    Raises ``StoreError`` when made for a path that must not be used: a network file system, a file that is not ours
+    or that a newer chase wrote, a directory that cannot be made.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock, keep: Keep | None = None, tuning: Tuning | None = None) -> None:
+        super().__init__(path)
+        self._clock = clock
+        self._keep = keep or Keep()
+        self._tuning = tuning or Tuning()
+        self._open_jobs: dict[str, JobRecord] = {}
+        self._open_holds: list[HoldRecord] = []
+        self._mirror = threading.Lock()
+        self._remembered = False
+        self._read_fault = ""
+        _make_room(self.path)
+        self._writer = Writer(self.path, now=clock.now, reseed=self._reseed, tuning=self._tuning)
+        self._remember()
+
+    @property
+    def health(self) -> StoreHealth:
+        health = self._writer.health
+        return replace(health, ok=False, reason=self._read_fault) if health.ok and self._read_fault else health
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        self._writer.close(timeout_s)
+        super().close()
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until nothing is left in memory; False if that took too long."""
+        return self._writer.flush(timeout_s)
+
+    def add_points(self, points: Iterable[IntensityPoint]) -> int:
+        """Observed points and forecasts; how many of them said something new, 0 while they wait in memory."""
+        return sum(
+            self._writer.submit(
+                Op(table, lambda db, table=table, rows=rows: add_vintages(db, table, rows), rows=len(rows))  # type: ignore[misc]
+            )
+            or 0
+            for table, rows in point_rows(points).items()
+        )
+
+    def upsert_job(self, job: JobRecord) -> None:
+        """A job begins, or its progress is written down. The first registration keeps its time."""
+        row = JOB.row(job)
+        with self._mirror:
+            self._open_jobs.pop(job.id, None)
+            if job.state == "running":
+                self._open_jobs[job.id] = job
+        self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), state=True))
+
+    def end_job(self, job_id: str, at: datetime, reason: str, units_done: float) -> None:
+        """The first end counts; ending what has ended changes nothing."""
+        with self._mirror:
+            job = self._open_jobs.pop(job_id, None)
+        if job is not None:
+            ended = replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done)
+            row = JOB.row(ended)
+            self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), state=True))
+            return
+        values = {"at": utc_text(at), "reason": reason, "units": float(units_done), "id": job_id}
+        self._writer.submit(Op("jobs", lambda db: _end_job(db, values), state=True))
+
+    def add_windows(self, job_id: str, windows: Iterable[Window], *, key: str | None = None) -> None:
+        """Raw measurements of a job, under ``key`` where several jobs share a frontier, else under its id."""
+        at = utc_text(self._clock.now())
+        rows = [_window_row(window, key or job_id, job_id, at) for window in windows]
+        if rows:
+            self._insert("windows", rows)
+
+    def save_frontier(self, key: str, frontier: Frontier, at: datetime) -> None:
+        self._insert("frontiers", [_frontier_row(key, frontier, at)])
+
+    def add_decision(self, decision: DecisionRecord) -> int | None:
+        """The id that ``explain`` takes; None while the row waits in memory."""
+        return self._add(DECISION, decision)
+
+    def add_interval(self, interval: IntervalRecord) -> None:
+        self._add(INTERVAL, interval)
+
+    def add_event(self, event: EventRecord) -> int | None:
+        return self._add(EVENT, event)
+
+    def add_hold(self, hold: HoldRecord) -> int | None:
+        """A person's word: stored now, or ``StoreError``."""
+        row = HOLD.row(hold)
+        number = self._writer.demand(Op("holds", lambda db: _insert(db, "holds", [row]), strict=True))
+        with self._mirror:
+            self._open_holds.append(replace(hold, id=number))
+        return number
+
+    def end_hold(self, hold_id: int, at: datetime) -> None:
+        """Raises ``StoreError`` if it could not be stored."""
+        values = (utc_text(at), hold_id)
+        self._writer.demand(Op("holds", lambda db: _end_hold(db, values), strict=True))
+        with self._mirror:
+            self._open_holds = [hold for hold in self._open_holds if hold.id != hold_id]
+
+    def holds(self, at: datetime) -> list[HoldRecord]:
+        """Those in force at ``at``, also while the database cannot be read: a full disk ends no hold."""
+        if not self._remembered:
+            self._remember()
+        with self._mirror:
+            return [hold for hold in self._open_holds if hold.until is None or hold.until > at]
+
+    def prune(self, now: datetime) -> dict[str, int]:
+        """Forget what is older than configured and no open job needs: rows deleted, by table."""
+        return prune(self.path, now, self._keep)
+
+    def checkpoint(self) -> bool:
+        """Move the log of recent writes into the database, when idle; False when a reader is in the way."""
+        try:
+            return checkpoint(self.path)
+        except StoreError as error:
+            _LOG.info("%s", error)
+            return False
+
+    def _add(self, shape: Shape[Any], record: object) -> int | None:
+        return self._insert(shape.table, [shape.row(record)])
+
+    def _insert(self, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
+        return self._writer.submit(Op(table, lambda db: _insert(db, table, rows), rows=len(rows)))
+
+    def _made(self, sql: str, parameters: Sequence[Any], make: Callable[[Row], R]) -> list[R]:
+        try:
+            found = super()._made(sql, parameters, make)
+        except StoreError as error:
+            self._unreadable(error)
+            return []
+        self._read_fault = ""
+        return found
+
+    def _unreadable(self, error: StoreError) -> None:
+        if not self._read_fault:
+            _LOG.warning("%s", error)
+        self._read_fault = str(error)
+        cause = error.__cause__
+        if cause is not None and fault_of(cause) is Fault.CORRUPT:
+            self._writer.suspect(identity(self.path), str(cause))
+
+    def _remember(self) -> None:
+        """What must outlive the file: the jobs and holds that are open."""
+        now = self._clock.now()
+        try:
+            with Reader(self.path) as reader:
+                jobs, holds = reader.jobs(running=True), reader.holds(now)
+        except StoreError:
+            return  # the next look tries again
+        with self._mirror:
+            self._open_jobs = {job.id: job for job in jobs} | self._open_jobs
+            self._open_holds = [*holds, *self._open_holds]
+            self._remembered = True
+
+    def _reseed(self, db: Database) -> None:
+        """Into a file that may have been begun anew: rows to come refer to these."""
+        with self._mirror:
+            jobs, holds = list(self._open_jobs.values()), list(self._open_holds)
+        db.table("jobs").insert_all(map(JOB.row, jobs), ignore=True)
+        db.table("holds").insert_all(map(HOLD.row, holds), ignore=True)
+
+
+def _make_room(path: Path) -> None:
+    refuse_network(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path.parent} cannot be made for the database: {error.strerror}") from error
+
+
+def _insert(db: Database, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
+    """The id of the last one."""
+    db.table(table).insert_all(rows[:-1])
+    number = db.table(table).insert(rows[-1]).last_pk
+    return number if isinstance(number, int) else None
+
+
+def _upsert_job(db: Database, row: dict[str, Any]) -> None:
+    names = list(row)
+    sql = _UPSERT_JOB.format(
+        columns=", ".join(names),
+        values=", ".join(f":{name}" for name in names),
+        updates=", ".join(f"{name} = excluded.{name}" for name in names if name not in {"id", "registered_at_utc"}),
+    )
+    db.execute(sql, row)
+
+
+def _end_job(db: Database, values: dict[str, Any]) -> None:
+    db.execute(
+        "UPDATE jobs SET state = 'ended', ended_at_utc = :at, end_reason = :reason, units_done = :units"
+        " WHERE id = :id AND state = 'running'",
+        values,
+    )
+
+
+def _end_hold(db: Database, values: tuple[str, int]) -> None:
+    db.execute("UPDATE holds SET ended_at_utc = ? WHERE id = ? AND ended_at_utc IS NULL", values)
+
+
+def _window_row(window: Window, key: str, job_id: str, at: str) -> dict[str, Any]:
+    return {
+        "key": key,
+        "job_id": job_id,
+        "measured_at_utc": at,
+        "power_limit_w": window.setting.power_limit_w,
+        "setting_json": json_text(window.setting.to_dict(), "windows.setting"),
+        "units": window.units,
+        "duration_s": window.seconds,
+        "energy_j": window.joules,
+    }
+
+
+def _frontier_row(key: str, frontier: Frontier, at: datetime) -> dict[str, Any]:
+    reference = frontier.reference
+    windows = [{**asdict(window), "setting": window.setting.to_dict()} for window in frontier.windows]
+    return {
+        "key": key,
+        "made_at_utc": utc_text(at),
+        "point_count": len(frontier.points),
+        "reference_power_limit_w": reference.setting.power_limit_w,
+        "reference_s_per_unit": reference.seconds_per_unit,
+        "reference_j_per_unit": reference.joules_per_unit,
+        "frontier_json": json_text(frontier.to_dict(), "frontiers.frontier"),
+        "windows_json": json_text(windows, "frontiers.windows"),
+    }
