@@ -30,6 +30,7 @@ from providers.base import (
 FRESH, STALE, EXPIRED = "fresh", "stale", "expired"
 _REREAD = timedelta(hours=72)  # history is rewritten by its sources for days
 _HORIZON = timedelta(hours=48)
+_INSTANT = timedelta(microseconds=1)  # the interval that begins right now is one of those we want
 _RETRY_PERSON_S = 3600.0  # a fault that only a person can mend is looked at again hourly
 _OWN_FORECAST_FROM = timedelta(hours=48)  # older history says little of today
 
@@ -177,7 +178,7 @@ class GridSignal:
         now = self._clock.now()
         since = now - (_REREAD if state.observed else timedelta(hours=self._limits.history_h))
         provider = state.provider
-        observed = provider.observe(since, now) if provider.capabilities.observed else Series()
+        observed = provider.observe(since, now + _INSTANT) if provider.capabilities.observed else Series()
         forecast = self._fetch_forecast(provider, now) if provider.capabilities.forecast else Series()
         with self._lock:
             new = [*_merge(state.observed, observed), *_merge(state.forecast, forecast)]
