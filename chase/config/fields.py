@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-YEAR_S = 366 * 86400.0
+YEAR_S = 365 * 86400.0
 
 
 class Section(BaseModel):
@@ -84,4 +84,4 @@ Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
 Days = Annotated[int, Field(ge=1, le=36500)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Slowdown = Annotated[float, Field(ge=0, le=5)]
-Threshold = Annotated[float | str, PlainValidator(_threshold)]
+Threshold = Annotated[float | str, PlainValidator(_threshold, json_schema_input_type=float | str)]

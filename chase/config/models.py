@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,18 +49,30 @@ class ServiceConfig(Section):
     )
     state_dir: AbsolutePath = Field(
         default_factory=lambda: default_state_dir(os.environ),
+        examples=["/var/lib/chase"],
         description="Folder of the database; /var/lib/chase as root, else $XDG_STATE_HOME/chase, else "
         "~/.local/state/chase",
     )
     run_dir: AbsolutePath = Field(
         default_factory=lambda data: default_run_dir(os.environ, data.get("state_dir", Path("/"))),
+        examples=["/run/chase"],
         description="Folder of the socket and the lock; /run/chase as root, else $XDG_RUNTIME_DIR/chase, else "
         "state_dir/run",
     )
-    db: AbsolutePath | None = Field(default=None, description="The database; state_dir/chase.sqlite if not given")
-    socket: AbsolutePath | None = Field(default=None, description="The jobs' socket; run_dir/chase.sock if not given")
+    db: AbsolutePath | None = Field(
+        default=None,
+        examples=["/var/lib/chase/chase.sqlite"],
+        description="The database, on a disk of this machine; state_dir/chase.sqlite if not given",
+    )
+    socket: AbsolutePath | None = Field(
+        default=None,
+        examples=["/run/chase/chase.sock"],
+        description="The socket that jobs connect to; run_dir/chase.sock if not given",
+    )
     socket_group: Text | None = Field(
-        default=None, description="Group whose members may connect to the socket; the service's own if not given"
+        default=None,
+        examples=["gpu-users"],
+        description="Group whose members may connect to the socket; the service's own if not given",
     )
 
     @property
@@ -81,7 +93,8 @@ class ControlConfig(Section):
     actuator: Literal["auto", "local", "remote", "command", "none"] = Field(
         default="auto",
         description="Who sets the GPUs: local (this process, as root), remote (`chase actuator` over its socket), "
-        "command (setter_command), none; auto is remote where the socket answers, else local",
+        "command (setter_command), none; auto is command where one is given, else local as root, else remote where "
+        "the socket is, else none",
     )
     actuator_socket: AbsolutePath = Field(
         default=Path("/run/chase/actuator.sock"), description="Socket of `chase actuator`"
@@ -115,7 +128,9 @@ class SimulatedConfig(Section):
         default=0.01, description="Relative standard deviation of power and speed, as a fraction"
     )
     start: Annotated[datetime, AfterValidator(_utc)] | None = Field(
-        default=None, description="Simulated wall time at the start, UTC; the real time if not given"
+        default=None,
+        examples=[datetime(2023, 6, 1, tzinfo=UTC)],
+        description="Simulated wall time at the start, UTC; the real time if not given",
     )
     rate: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
         default=1.0, description="How many simulated seconds pass in a real one; other than 1 with simulated GPUs only"
@@ -157,6 +172,7 @@ class PolicyConfig(Section):
     eta: Share = Field(default=0.5, description="chase: weight of energy against time, 0 (time) to 1 (energy)")
     max_intensity_g_per_kwh: Annotated[float, Field(gt=0, le=5000)] | None = Field(
         default=None,
+        examples=[300],
         description="chase: reference intensity, gCO2eq/kWh; the maximum of the 24 h before the job if not given",
     )
     selector: Literal["energy", "time", "zeus-cost", "max-slowdown"] = Field(
@@ -166,7 +182,9 @@ class PolicyConfig(Section):
         default=0.1, description="static with max-slowdown: how much longer a unit of work may take, as a fraction"
     )
     max_slowdown: Slowdown | None = Field(
-        default=None, description="Every policy: never choose a setting slower than this fraction; no cap if not given"
+        default=None,
+        examples=[0.25],
+        description="Every policy: never choose a setting slower than this fraction; no cap if not given",
     )
     without_signal: Literal["speed-first", "efficiency-first"] = Field(
         default="speed-first", description="What to do while no usable intensity is known"

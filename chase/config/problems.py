@@ -122,18 +122,18 @@ def _owner(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | Non
     for part in path[:-1]:
         if owner is not None and not part.isdigit():
             field = owner.model_fields.get(part)
-            owner = _model_in(field.annotation) if field else None
+            owner = model_in(field.annotation) if field else None
     return owner
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+    return next(filter(None, map(model_in, get_args(annotation))), None)
 
 
 def _sections(model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
-    inner = {name: _model_in(field.annotation) for name, field in model.model_fields.items()}
+    inner = {name: model_in(field.annotation) for name, field in model.model_fields.items()}
     return [(name, found) for name, found in inner.items() if found]
 
 

@@ -59,7 +59,7 @@ def _scalar(value: Any) -> str | int | float | bool:
     raise ValueError("must be text, a number, true or false")
 
 
-Option = Annotated[str | int | float | bool, PlainValidator(_scalar)]
+Option = Annotated[str | int | float | bool, PlainValidator(_scalar, json_schema_input_type=str | float | bool)]
 
 
 def _no_secrets(options: dict[str, Any]) -> dict[str, Any]:
