@@ -19,14 +19,12 @@ _BATCH = 256  # operations in one transaction
 class Op:
     """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if any still does.
 
-    A ``strict`` one is not kept for later if it fails. ``state`` operations (a job begins or ends) are forgotten last:
-    the rows that come after them refer to them.
+    ``state`` operations (a job begins or ends) are forgotten last: the rows that come after them refer to them.
     """
 
     table: str
     apply: Callable[[Database], int | None]
     rows: int = 1
-    strict: bool = False
     state: bool = False
     done: Future[int | None] = field(default_factory=Future)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chase.store.connect import identity, open_db, write
+from chase.store.connect import identity, open_db
 from chase.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Say = Callable[[str, str, dict[str, Any]], None]
 class Link:
     """For one thread. ``say(code, message, data)`` is told what happened to the file.
 
-    ``reseed`` puts what open jobs need into a file that was begun anew; it is called after each opening.
+    ``reseed`` puts what open jobs need into a file that was begun anew, in the transaction that makes its tables.
     """
 
     def __init__(
@@ -77,9 +77,7 @@ class Link:
         db = open_db(self.path, timeout_s=self._busy_s)
         try:
             self.which = identity(self.path)
-            migrate(db, self.path)
-            with write(db):
-                self._reseed(db)
+            migrate(db, self.path, self._reseed)
         except BaseException:
             db.conn.close()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlite_utils import Migrations
@@ -24,10 +25,16 @@ def m001_log(db: Database) -> None:
         db.execute(statement)
 
 
-def migrate(db: Database, path: Path) -> None:
-    """Raises ``StoreError`` for a file of a newer chase or of somebody else, before anything in it is changed."""
+def migrate(db: Database, path: Path, reseed: Callable[[Database], None] = lambda _: None) -> None:
+    """Make or complete the tables; ``reseed`` fills those of a new file.
+
+    Raises ``StoreError`` for a file of a newer chase or of somebody else, before anything in it is changed.
+    """
     check(db.conn, path)
     if not migrations.pending(db):
         return
     with write(db):
+        new = not migrations.applied(db)
         migrations.apply(db)
+        if new:
+            reseed(db)

@@ -36,9 +36,8 @@ class Store(Reader):
     """The log, for the one service of a node; safe for any number of its threads.
 
     Writing never raises for what befalls the disk: see ``health``. It raises ``ValueError`` for a value that must not
-    be stored (not finite, not UTC, not JSON). Looking back never raises either while the database is unusable: it
-    finds nothing then, and holds stay as last known. Only what a person asks for (``add_hold``, ``end_hold``,
-    ``prune``) raises ``StoreError`` when it could not be done.
+    be stored (not finite, not UTC, not JSON). Looking back never raises either: it finds nothing while the database
+    is unusable. Only ``prune`` and ``export`` raise ``StoreError`` when they could not be done.
 
     Raises ``StoreError`` when made for a path that must not be used: a network file system, a file that is not ours
     or that a newer chase wrote, a directory that cannot be made.
@@ -52,11 +51,9 @@ class Store(Reader):
         self._open_jobs: dict[str, JobRecord] = {}
         self._open_holds: list[HoldRecord] = []
         self._mirror = threading.Lock()
-        self._remembered = False
         self._read_fault = ""
         _make_room(self.path)
         self._writer = Writer(self.path, now=clock.now, reseed=self._reseed, tuning=self._tuning)
-        self._remember()
 
     @property
     def health(self) -> StoreHealth:
@@ -102,10 +99,12 @@ class Store(Reader):
         values = {"at": utc_text(at), "reason": reason, "units": float(units_done), "id": job_id}
         self._writer.submit(Op("jobs", lambda db: _end_job(db, values), state=True))
 
-    def add_windows(self, job_id: str, windows: Iterable[Window], *, key: str | None = None) -> None:
-        """Raw measurements of a job, under ``key`` where several jobs share a frontier, else under its id."""
-        at = utc_text(self._clock.now())
-        rows = [_window_row(window, key or job_id, job_id, at) for window in windows]
+    def add_windows(
+        self, key: str, windows: Iterable[Window], *, job_id: str | None = None, at: datetime | None = None
+    ) -> None:
+        """Raw measurements under ``key``, which jobs of one kind share; by job ``job_id``, or by that of this key."""
+        when = utc_text(at or self._clock.now())
+        rows = [_window_row(window, key, job_id or key, when) for window in windows]
         if rows:
             self._insert("windows", rows)
 
@@ -123,26 +122,17 @@ class Store(Reader):
         return self._add(EVENT, event)
 
     def add_hold(self, hold: HoldRecord) -> int | None:
-        """A person's word: stored now, or ``StoreError``."""
         row = HOLD.row(hold)
-        number = self._writer.demand(Op("holds", lambda db: _insert(db, "holds", [row]), strict=True))
         with self._mirror:
-            self._open_holds.append(replace(hold, id=number))
-        return number
+            self._open_holds.append(hold)
+        return self._writer.submit(Op("holds", lambda db: _add_hold(db, row), state=True))
 
-    def end_hold(self, hold_id: int, at: datetime) -> None:
-        """Raises ``StoreError`` if it could not be stored."""
-        values = (utc_text(at), hold_id)
-        self._writer.demand(Op("holds", lambda db: _end_hold(db, values), strict=True))
+    def end_hold(self, job_id: str | None, at: datetime) -> None:
+        """Lift what is held for a job, or for the node where ``job_id`` is None."""
+        values = (utc_text(at), job_id)
         with self._mirror:
-            self._open_holds = [hold for hold in self._open_holds if hold.id != hold_id]
-
-    def holds(self, at: datetime) -> list[HoldRecord]:
-        """Those in force at ``at``, also while the database cannot be read: a full disk ends no hold."""
-        if not self._remembered:
-            self._remember()
-        with self._mirror:
-            return [hold for hold in self._open_holds if hold.until is None or hold.until > at]
+            self._open_holds = [hold for hold in self._open_holds if hold.job_id != job_id]
+        self._writer.submit(Op("holds", lambda db: _end_hold(db, values), state=True))
 
     def prune(self, now: datetime) -> dict[str, int]:
         """Forget what is older than configured and no open job needs: rows deleted, by table."""
@@ -179,25 +169,13 @@ class Store(Reader):
         if cause is not None and fault_of(cause) is Fault.CORRUPT:
             self._writer.suspect(identity(self.path), str(cause))
 
-    def _remember(self) -> None:
-        """What must outlive the file: the jobs and holds that are open."""
-        now = self._clock.now()
-        try:
-            with Reader(self.path) as reader:
-                jobs, holds = reader.jobs(running=True), reader.holds(now)
-        except StoreError:
-            return  # the next look tries again
-        with self._mirror:
-            self._open_jobs = {job.id: job for job in jobs} | self._open_jobs
-            self._open_holds = [*holds, *self._open_holds]
-            self._remembered = True
-
     def _reseed(self, db: Database) -> None:
         """Into a file that may have been begun anew: rows to come refer to these."""
         with self._mirror:
             jobs, holds = list(self._open_jobs.values()), list(self._open_holds)
         db.table("jobs").insert_all(map(JOB.row, jobs), ignore=True)
-        db.table("holds").insert_all(map(HOLD.row, holds), ignore=True)
+        for hold in holds:
+            _add_hold(db, HOLD.row(hold))
 
 
 def _make_room(path: Path) -> None:
@@ -233,8 +211,16 @@ def _end_job(db: Database, values: dict[str, Any]) -> None:
     )
 
 
-def _end_hold(db: Database, values: tuple[str, int]) -> None:
-    db.execute("UPDATE holds SET ended_at_utc = ? WHERE id = ? AND ended_at_utc IS NULL", values)
+def _add_hold(db: Database, row: dict[str, Any]) -> int | None:
+    """Once, also where a new file was already seeded with it."""
+    same = "mode = :mode AND made_at_utc = :made_at_utc AND job_id IS :job_id AND ended_at_utc IS NULL"
+    if found := db.execute(f"SELECT id FROM holds WHERE {same}", row).fetchone():  # noqa: S608  constant
+        return int(found[0])
+    return _insert(db, "holds", [row])
+
+
+def _end_hold(db: Database, values: tuple[str, str | None]) -> None:
+    db.execute("UPDATE holds SET ended_at_utc = ? WHERE job_id IS ? AND ended_at_utc IS NULL", values)
 
 
 def _window_row(window: Window, key: str, job_id: str, at: str) -> dict[str, Any]:

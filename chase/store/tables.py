@@ -143,9 +143,7 @@ M001_LOG = (
     """CREATE VIEW jobs_readable AS
     SELECT jobs.id, name, region, state, substr(registered_at_utc, 1, 19) || 'Z' AS registered_at_utc,
         substr(ended_at_utc, 1, 19) || 'Z' AS ended_at_utc, end_reason, units_done, total_units, jobs.units,
-        round(total(energy_j) / 3.6e6, 4) AS energy_kwh, round(total(grams), 1) AS grams,
-        round(total(CASE WHEN reference_grams IS NULL THEN grams ELSE reference_grams END), 1)
-            AS full_power_grams
+        round(sum(energy_j) / 3.6e6, 4) AS energy_kwh, round(sum(grams), 1) AS grams
     FROM jobs LEFT JOIN intervals ON intervals.job_id = jobs.id GROUP BY jobs.id""",
     """CREATE VIEW signal_newest AS
     SELECT * FROM signal_points WHERE id IN (

@@ -97,20 +97,6 @@ class Writer:
         except StoreError:
             return None
 
-    def demand(self, op: Op) -> int | None:
-        """For what a person asked: done now, or ``StoreError`` and not done at all."""
-        with self._work:
-            if self._fault or self._closing:
-                raise StoreError(f"{self.path}: {self._fault or 'closed'}")
-            self._backlog.put(op)
-            self._work.notify_all()
-        try:
-            return op.done.result(self._tuning.patience_s)
-        except FutureTimeout:
-            if op.done.cancel():
-                raise StoreError(f"{self.path}: {_SLOW}; try again") from None
-        return op.done.result()  # being committed at this moment
-
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing is left to write; False if that took too long."""
         with self._work:
@@ -214,10 +200,9 @@ class Writer:
                 self._fault_since = self._now()
                 _LOG.warning("%s cannot be written: %s; rows wait in memory", self.path, text)
             self._fault = text
-            for op in batch:
-                if op.strict or text:
-                    op.fail(StoreError(f"{self.path}: {error}"))
-            self._backlog.put_back(op for op in batch if not op.strict)
+            for op in batch if text else ():
+                op.fail(StoreError(f"{self.path}: {error}"))  # whoever waits, waits no longer; the row does
+            self._backlog.put_back(batch)
             self._in_hand = 0
             self._work.notify_all()
 
@@ -249,8 +234,6 @@ class Writer:
 
 def _apply(db: Database, op: Op) -> int | Exception | None:
     """The row's id; an error that only this row has is returned, and undone alone."""
-    if op.strict and not op.done.set_running_or_notify_cancel():
-        return None
     try:
         with db.atomic():
             return op.apply(db)

@@ -1,0 +1,292 @@
+"""Joules and grams of an interval, of a job, and what of them was saved.
+
+Notation, per interval i:
+
+    u_i   units of work                                             [unit]
+    s_i   seconds                                                   [s]
+    e_i   energy drawn by all GPUs of the job                       [J]
+    c_i   price of a joule: intensity_i * PUE / 3.6e6               [g/J]
+    E_0   energy per unit at the reference (full power) point       [J/unit]
+
+    saved      = sum c_i * (u_i * E_0 - e_i)                        against the same work at full power
+    efficiency = sum c_i * u_i * E_0 - c * E*(U, S)                 what the best fixed setting would have saved
+    timing     = saved - efficiency                                 the rest
+
+E*(U, S) is the least energy that does U = sum u_i within S = sum s_i at one fixed setting, or a fixed mix of two hull
+neighbours, and c the mean of c_i over time: a fixed setting draws the same power all along. Under a constant intensity
+timing is therefore never positive: it is minus what was lost by moving along a convex frontier (papers.md 0 and A.9:
+nearly all of the published saving is efficiency). The frontier's own error falls into timing.
+
+No saving is booked on an interval without progress (rule G25): it counts the same on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from chase.records import IntervalRecord
+from providers.base import IntensityPoint, Kind, Series
+from zeus_core.frontier import Frontier
+
+J_PER_KWH = 3.6e6
+_WORST = {kind: rank for rank, kind in enumerate(Kind)}  # declared from the best to the least
+_BURST = 1.1  # work that needed more than this times its interval was done in the ones before, too
+_DENOMINATORS = (
+    "reference_* is the same work at the full-power point the frontier was measured with, priced at the same"
+    " intensities; time without progress, or without a frontier or an intensity, counts the same on both sides."
+    " Percentages of savings are of reference_grams; slowdown is of the reference's time for the compared work."
+    " efficiency_grams is what the best fixed setting of equal total time would have saved; timing_grams is the rest"
+    " and carries the frontier's error."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Time-weighted intensity; ``kind`` is the worst of what it was made of."""
+
+    g_per_kwh: float
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSummary:
+    """What a job cost. None is not known. ``*_share`` are shares of ``energy_j``.
+
+    ``reference_grams - grams == saved_grams == efficiency_grams + timing_grams``. ``estimated_share`` is the energy
+    whose intensity is not a measured one, unknown included; ``compared_share`` the energy that a saving could be
+    computed for.
+    """
+
+    energy_j: float
+    grams: float | None
+    seconds: float
+    units: float
+    method: str
+    reference_energy_j: float | None = None
+    reference_grams: float | None = None
+    slowdown: float | None = None
+    saved_energy_j: float | None = None
+    saved_grams: float | None = None
+    efficiency_grams: float | None = None
+    timing_grams: float | None = None
+    unpriced_energy_j: float = 0.0
+    estimated_share: float = 0.0
+    compared_share: float = 0.0
+    denominators: str = _DENOMINATORS
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def grams_of(energy_j: float, g_per_kwh: float, pue: float = 1.0) -> float:
+    return energy_j * pue * g_per_kwh / J_PER_KWH
+
+
+def price(series: Series, start: datetime, end: datetime) -> Price | None:
+    """The mean intensity over ``[start, end)``, None where nothing is known of it.
+
+    A part that the series has a gap in is taken to be like the rest, and the price is then an estimate at best.
+    """
+    parts = [(_seconds(max(start, a), min(end, b)), point) for a, b, point in _steps(series) if a < end and b > start]
+    known_s = sum(seconds for seconds, _ in parts)
+    if known_s <= 0:
+        return None
+    mean = sum(seconds * point.g_per_kwh for seconds, point in parts) / known_s
+    kinds = [point.kind for _, point in parts]
+    if known_s < _seconds(start, end) - 1e-6:
+        kinds.append(Kind.ESTIMATED)
+    return Price(mean, _worst(kinds))
+
+
+def interval(
+    *,
+    job_id: str,
+    start: datetime,
+    end: datetime,
+    units: float,
+    energy_j: float,
+    method: str,
+    power_limit_w: float | None,
+    seconds: float | None = None,
+    series: Series = Series(),  # noqa: B008  frozen
+    point: IntensityPoint | None = None,
+    frontier: Frontier | None = None,
+    pue: float = 1.0,
+) -> IntervalRecord:
+    """One row of the account. ``units`` is the progress made; none is no progress.
+
+    Priced from ``series``, or where it knows nothing of this time from ``point``, the value gone by. ``seconds``, from
+    the monotonic clock, decides the length where the wall clock was moved.
+    """
+    if seconds is not None:
+        end = start + timedelta(seconds=seconds)
+    record = IntervalRecord(
+        job_id=job_id,
+        start=start,
+        end=end,
+        units=units,
+        energy_j=energy_j,
+        method=method,
+        power_limit_w=power_limit_w,
+        intensity_g_per_kwh=None,
+        intensity_kind="",
+        grams=None,
+        reference_energy_j=None if frontier is None else units * frontier.reference.joules_per_unit,
+        reference_s=None if frontier is None else units * frontier.reference.seconds_per_unit,
+        progress=units > 0,
+    )
+    if not record.progress:
+        record = replace(record, reference_energy_j=None, reference_s=None)
+    found = price(series, start, end) or _carried(point, start, end)
+    return record if found is None else _priced(record, found, pue)
+
+
+def reprice(intervals: Iterable[IntervalRecord], series: Series, *, pue: float | None = None) -> list[IntervalRecord]:
+    """The same energy at the intensities as they are known now; PUE as it was booked unless given.
+
+    An interval keeps its price where the series knows nothing of it, or only something less certain.
+    """
+    return [_repriced(record, price(series, record.start, record.end), pue) for record in intervals]
+
+
+def summarise(intervals: Iterable[IntervalRecord], frontier: Frontier | None = None) -> JobSummary:
+    """The account of one job; the parts of the saving are known only with its frontier."""
+    rows = sorted(intervals, key=lambda record: record.start)
+    energy_j = sum(row.energy_j for row in rows)
+    priced = [row.grams for row in rows if row.grams is not None]
+    measured_j = sum(row.energy_j for row in rows if row.grams is not None and row.intensity_kind == Kind.MEASURED)
+    methods = {row.method for row in rows}
+    summary = JobSummary(
+        energy_j=energy_j,
+        grams=sum(priced) if priced else None,
+        seconds=sum(map(_length, rows)),
+        units=sum(row.units for row in rows),
+        method=methods.pop() if len(methods) == 1 else "mixed" if methods else "none",
+        unpriced_energy_j=sum(row.energy_j for row in rows if row.grams is None),
+        estimated_share=1.0 - measured_j / energy_j if energy_j > 0 else 0.0,
+    )
+    return _with_savings(summary, _comparable(rows, frontier), frontier)
+
+
+def _with_savings(summary: JobSummary, compared: Sequence[IntervalRecord], frontier: Frontier | None) -> JobSummary:
+    reference_s = sum(row.reference_s or 0.0 for row in compared)
+    if summary.grams is None or reference_s <= 0:
+        return summary
+    drawn_j = sum(row.energy_j for row in compared)
+    reference_grams = sum(row.reference_grams or 0.0 for row in compared)
+    saved_j = sum(row.reference_energy_j or 0.0 for row in compared) - drawn_j
+    saved = reference_grams - sum(row.grams or 0.0 for row in compared)
+    efficiency = None if frontier is None else reference_grams - _fixed_grams(compared, frontier)
+    return replace(
+        summary,
+        reference_energy_j=summary.energy_j + saved_j,
+        reference_grams=summary.grams + saved,
+        slowdown=sum(map(_length, compared)) / reference_s - 1.0,
+        saved_energy_j=saved_j,
+        saved_grams=saved,
+        efficiency_grams=efficiency,
+        timing_grams=None if efficiency is None else saved - efficiency,
+        compared_share=drawn_j / summary.energy_j if summary.energy_j > 0 else 0.0,
+    )
+
+
+def _comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None) -> list[IntervalRecord]:
+    """The intervals in which the job worked, as far as grams and reference are known.
+
+    A job that reports rarely seems to stand still and then to leap. Nothing works faster than at full power, so where
+    the units of an interval needed longer than it lasted, the ones before it without progress were work, too.
+    """
+    worked = [row.progress for row in rows]
+    for last, row in enumerate(rows):
+        needed_s, have_s, i = _needed_s(row, frontier), _BURST * _length(row), last - 1
+        while row.progress and have_s < needed_s and i >= 0 and not worked[i]:
+            worked[i] = True
+            have_s += _BURST * _length(rows[i])
+            i -= 1
+    known = (row for row, work in zip(rows, worked, strict=True) if work)
+    return [row for row in known if row.grams is not None and (row.reference_grams is not None or not row.progress)]
+
+
+def _needed_s(row: IntervalRecord, frontier: Frontier | None) -> float:
+    """How long the interval's work takes at its setting, or at full power where that was not measured."""
+    points = frontier.points if frontier is not None else ()
+    found = next((p for p in points if p.setting.power_limit_w == row.power_limit_w), None)
+    return row.reference_s or 0.0 if found is None else row.units * found.seconds_per_unit
+
+
+def _fixed_grams(compared: Sequence[IntervalRecord], frontier: Frontier) -> float:
+    seconds = sum(map(_length, compared))
+    mean_price = sum(_length(row) * _g_per_j(row) for row in compared) / seconds
+    return mean_price * least_energy_j(frontier, sum(row.units for row in compared), seconds)
+
+
+def least_energy_j(frontier: Frontier, units: float, seconds: float) -> float:
+    """E*: the least energy for ``units`` within ``seconds`` at one fixed setting or mix of two hull neighbours.
+
+    Work that was done faster than the frontier's fastest point is taken at that point.
+    """
+    hull, rate = frontier.hull, units / seconds
+    for fast, slow in pairwise(hull):
+        if slow.rate <= rate <= fast.rate:
+            share = (rate - slow.rate) / (fast.rate - slow.rate)
+            return seconds * (slow.power_w + share * (fast.power_w - slow.power_w))
+    return units * (hull[0] if rate > hull[0].rate else hull[-1]).joules_per_unit
+
+
+def _steps(series: Series) -> Iterator[tuple[datetime, datetime, IntensityPoint]]:
+    """Each point with the time it holds for: until its end, or until the next one begins."""
+    points = series.points
+    for point, following in zip(points, (*points[1:], None), strict=True):
+        yield point.start, point.end if following is None else min(point.end, following.start), point
+
+
+def _carried(point: IntensityPoint | None, start: datetime, end: datetime) -> Price | None:
+    """A value that is not of this time alone is an estimate at best."""
+    if point is None:
+        return None
+    inside = point.start <= start and end <= point.end
+    return Price(point.g_per_kwh, point.kind if inside else _worst([point.kind, Kind.ESTIMATED]))
+
+
+def _priced(record: IntervalRecord, found: Price, pue: float) -> IntervalRecord:
+    reference_j = record.reference_energy_j
+    return replace(
+        record,
+        intensity_g_per_kwh=found.g_per_kwh,
+        intensity_kind=found.kind.value,
+        grams=grams_of(record.energy_j, found.g_per_kwh, pue),
+        reference_grams=None if reference_j is None else grams_of(reference_j, found.g_per_kwh, pue),
+    )
+
+
+def _repriced(record: IntervalRecord, found: Price | None, pue: float | None) -> IntervalRecord:
+    if found is None or (record.intensity_kind and _WORST[found.kind] > _WORST[Kind(record.intensity_kind)]):
+        return record
+    return _priced(record, found, _booked_pue(record) if pue is None else pue)
+
+
+def _booked_pue(record: IntervalRecord) -> float:
+    """1 where nothing tells: no energy, no price, or an intensity of 0."""
+    if not record.grams or not record.intensity_g_per_kwh:
+        return 1.0
+    return record.grams / grams_of(record.energy_j, record.intensity_g_per_kwh)
+
+
+def _g_per_j(record: IntervalRecord) -> float:
+    return _booked_pue(record) * (record.intensity_g_per_kwh or 0.0) / J_PER_KWH
+
+
+def _worst(kinds: Iterable[Kind]) -> Kind:
+    return max(kinds, key=lambda kind: _WORST[kind])
+
+
+def _length(record: IntervalRecord) -> float:
+    return _seconds(record.start, record.end)
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
