@@ -26,7 +26,7 @@ main = LazyGroup(
         "status": Entry("chase.cli.status:status", "Show what the service is doing now.", _LOOK),
         "jobs": Entry("chase.cli.jobs:jobs", "List the jobs under control.", _LOOK),
         "decisions": Entry("chase.cli.decisions:decisions", "List the decisions taken, newest first.", _LOOK),
-        "explain": Entry("chase.cli.decisions:explain", "Take one decision again and say why it came out so.", _LOOK),
+        "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity, now and next.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),
         "restore": Entry("chase.cli.restore:restore", "Give GPUs back as they were found.", _ACT),

@@ -12,12 +12,13 @@ from chase.cli.output import VERBOSE, Form
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def config_option(function: F) -> F:
     text = "The service's configuration file; CHASE_CONFIG names it too."
-    return click.option("--config", "config_file", type=_FILE, envvar="CHASE_CONFIG", metavar="FILE", help=text)(
+    return click.option("--config", "config_file", type=FILE, envvar="CHASE_CONFIG", metavar="FILE", help=text)(
         function
     )
 
@@ -29,12 +30,12 @@ def region_option(function: F) -> F:
 
 def db_option(function: F) -> F:
     text = "The database, in place of the configured one."
-    return click.option("--db", "db_file", type=_FILE, metavar="FILE", help=text)(function)
+    return click.option("--db", "db_file", type=FILE, metavar="FILE", help=text)(function)
 
 
 def socket_option(function: F) -> F:
     text = "The service's socket; CHASE_SOCKET names it too."
-    return click.option("--socket", "socket_file", type=_FILE, envvar="CHASE_SOCKET", metavar="FILE", help=text)(
+    return click.option("--socket", "socket_file", type=FILE, envvar="CHASE_SOCKET", metavar="FILE", help=text)(
         function
     )
 

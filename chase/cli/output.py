@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import enum
+import itertools
 import json
 import math
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,6 +69,13 @@ def emit_lines(lines: Iterable[str]) -> None:
         click.echo(printable(line))
 
 
+def emit_marked(mark: str, colour: str | None, text: str) -> None:
+    """A line after a short word, which a terminal shows in ``colour``."""
+    word = f"{mark:<5}"
+    colourful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    click.echo((click.style(word, fg=colour) if colour and colourful else word) + printable(text))
+
+
 def emit_json(document: Any) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False))
 
@@ -87,7 +96,7 @@ def emit_rows(rows: Sequence[Row], columns: Sequence[Column], form: Form, *, non
         for row in rows:
             click.echo(json.dumps(plain(row), allow_nan=False, ensure_ascii=False))
     elif form is Form.CSV:
-        _emit_csv(rows, columns)
+        emit_csv(rows, [column.key for column in columns])
     elif rows:
         emit_table(rows, columns)
     else:
@@ -172,12 +181,15 @@ def _plain_scalar(value: Any) -> Any:
     return value
 
 
-def _emit_csv(rows: Sequence[Row], columns: Sequence[Column]) -> None:
-    keys = list(rows[0]) if rows else [column.key for column in columns]
+def emit_csv(rows: Iterable[Row], keys: Sequence[str] = ()) -> None:
+    """With a header of the first row's keys; of ``keys`` where there is no row."""
+    left = iter(rows)
+    first = next(left, None)
+    header = list(keys if first is None else first)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(keys)
-    for row in rows:
-        writer.writerow(_csv_cell(plain(row.get(key))) for key in keys)
+    writer.writerow(header)
+    for row in () if first is None else itertools.chain([first], left):
+        writer.writerow(_csv_cell(plain(row.get(key))) for key in header)
     sys.stdout.flush()
 
 

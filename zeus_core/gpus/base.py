@@ -121,8 +121,8 @@ class Gpu(Protocol):
 class GpuSystem(Protocol):
     """The GPUs of this node. ``kind`` is shown everywhere, so that simulated figures are never taken for real."""
 
-    kind: Literal["nvml", "simulated"]
-
+    @property
+    def kind(self) -> Literal["nvml", "simulated"]: ...
     def gpus(self) -> tuple[Gpu, ...]:
         """In index order. Raises ``Unavailable`` when there is no driver to ask."""
         ...

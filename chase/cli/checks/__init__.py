@@ -1,0 +1,1 @@
+"""What ``chase doctor`` looks at, a module a subject. A check returns findings and never raises."""

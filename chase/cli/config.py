@@ -1,0 +1,91 @@
+"""``chase config``: what is in force and who said so."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chase.cli import options
+from chase.cli.output import Column, Form, emit, emit_json, emit_rows, say
+from chase.config import Loaded, load, load_region, origin_rows
+from chase.config.layers import read_toml
+from chase.config.regions import RegionConfig
+from chase.errors import ConfigError
+
+_VALUE = (Column("key", "key"), Column("value", "value"))
+_ORIGIN = (*_VALUE, Column("origin", "set by"))
+
+
+@click.group(short_help="Show or check the configuration.", epilog=options.example("chase config show --origin"))
+def config() -> None:
+    """Show or check the configuration: defaults < service file < region file < job < environment < flag."""
+
+
+@config.command(
+    short_help="Show every setting in force.",
+    epilog=options.example("chase config show --origin", "chase config show --region de --json"),
+)
+@click.option("--origin", is_flag=True, help="Show who set each: default, FILE:LINE, an environment variable, a flag.")
+@options.config_option
+@options.region_option
+@options.list_options
+@options.verbose_option
+def show(*, origin: bool, config_file: Path | None, region: str | None, form: Form) -> None:
+    """Show every setting in force. Secrets are never among them: a token's variable is named, not read."""
+    rows = [asdict(row) for row in origin_rows(load(service_file=config_file, region=region))]
+    emit_rows(rows, _ORIGIN if origin else _VALUE, form)
+
+
+@config.command(
+    short_help="Check a configuration and touch nothing.",
+    epilog=options.example(
+        "chase config check", "chase config check /etc/chase/chase.toml", "chase config check my-region.toml"
+    ),
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@options.region_option
+@options.json_option
+@options.verbose_option
+@click.pass_context
+def check(ctx: click.Context, *, file: Path | None, region: str | None, as_json: bool) -> None:
+    """Check the configuration in force, or FILE: a service file or a region file. Nothing is asked or touched.
+
+    Exit code 2 means that it cannot be used, 1 that it can, but something is missing, such as a token.
+    """
+    try:
+        document = _checked(file, region)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        emit_json({"ok": False, "problems": str(error).splitlines()})
+        ctx.exit(error.exit_code)
+    emit(document, lambda: [f"{name}: good" for name in document["files"]], as_json=as_json)
+    for problem in document["problems"]:
+        say(problem)
+    ctx.exit(0 if document["ok"] else 1)
+
+
+def _checked(file: Path | None, region: str | None) -> dict[str, Any]:
+    if file is not None and isinstance(read_toml(file).data.get("region"), dict):
+        found, files = load_region(file), [str(file)]
+    else:
+        loaded = load(service_file=file, region=region)
+        found, files = loaded.region, _files(loaded)
+    problems = missing_tokens(found)
+    return {"ok": not problems, "files": files, "problems": problems}
+
+
+def _files(loaded: Loaded) -> list[str]:
+    service = str(loaded.service_file) if loaded.service_file else "defaults (no service file)"
+    return [service, str(loaded.region_file)]
+
+
+def missing_tokens(region: RegionConfig) -> list[str]:
+    return [
+        f"region {region.id}, source {source.provider}: the environment variable {source.token_env} is not set"
+        for source in region.sources
+        if source.token_env and source.token() is None
+    ]

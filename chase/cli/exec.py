@@ -1,0 +1,99 @@
+"""``chase exec``: a command as a job of the service."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from chase import launch
+from chase.cli import options
+from chase.cli.output import is_verbose
+from chase.messages import Terms
+
+
+def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """``0.1`` and ``10%`` are the same slowdown."""
+    if value is None:
+        return None
+    try:
+        share = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 5.0:  # noqa: PLR2004  the configuration's own bound
+        raise click.BadParameter(f"{value!r} is not a slowdown from 0 to 5, such as 0.1 or 10%", ctx, param)
+    return share
+
+
+def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+    if value is None:
+        return None
+    named = [part.strip() for part in value.split(",") if part.strip()]
+    if not named:
+        raise click.BadParameter("name at least one GPU, such as 0,1", ctx, param)
+    return named
+
+
+@click.command(
+    "exec",
+    short_help="Run a command as a job of the service.",
+    epilog=options.example(
+        "chase exec -- python train.py --epochs 90",
+        "chase exec --gpus 0,1 --max-slowdown 10% --profile a40-resnet50 -- torchrun train.py",
+    ),
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--name", metavar="NAME", help="What the job is called; by default the script's name.")
+@click.option(
+    "--gpus",
+    metavar="GPU,...",
+    callback=_gpus,
+    help="Its GPUs: indices as nvidia-smi counts, UUIDs or their beginnings.",
+)
+@click.option("--units", metavar="NAME", help="What it counts, such as steps, samples or tokens.")
+@click.option("--total", type=click.FloatRange(min=0, min_open=True), metavar="N", help="How many of them it will do.")
+@click.option(
+    "--max-slowdown",
+    metavar="SHARE",
+    callback=_share,
+    help="How much longer a unit may take: 0.1 and 10% are the same.",
+)
+@click.option(
+    "--policy", type=click.Choice(["threshold", "chase", "static", "off"]), help="In place of the configured policy."
+)
+@click.option("--profile", metavar="NAME", help="A published power and speed curve, in place of measuring one.")
+@options.region_option
+@options.socket_option
+@options.verbose_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
+@click.pass_context
+def exec_(
+    ctx: click.Context,
+    *,
+    name: str | None,
+    gpus: list[str] | None,
+    units: str | None,
+    total: float | None,
+    max_slowdown: float | None,
+    policy: str | None,
+    profile: str | None,
+    region: str | None,
+    socket_file: Path | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND as one job of the service: register it, pass its signals and its exit status through, sum it up.
+
+    The GPUs are those that the environment shows (CUDA_VISIBLE_DEVICES) unless --gpus names others. Where no service
+    answers, that is said and the command runs all the same.
+    """
+    wishes = {"name": policy, "max_slowdown": max_slowdown}
+    terms = Terms(
+        units=units,
+        total_units=total,
+        region=region,
+        policy={key: value for key, value in wishes.items() if value is not None} or None,
+        profile=profile,
+    )
+    level = logging.INFO if is_verbose() else logging.WARNING
+    ctx.exit(launch.run(command, name=name, gpus=gpus, terms=terms, socket=socket_file, level=level))

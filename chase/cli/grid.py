@@ -1,0 +1,123 @@
+"""``chase signal``: the grid now and next, from what the database holds, from the sources, or from what is typical."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chase.build import signal_of
+from chase.cli import options
+from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say_more
+from chase.cli.status import signal_lines
+from chase.cli.where import database
+from chase.clock import Clock, SystemClock
+from chase.config import Loaded, load
+from chase.errors import StoreError
+from chase.signal import GridSignal, Outlook, describe
+from chase.store import open_readonly
+from providers.base import IntensityPoint, Series
+
+_BAR = 32
+_HOUR = timedelta(hours=1)
+_HORIZON = timedelta(hours=48)
+_COLUMNS = (
+    Column("at", "at"),
+    Column("g_per_kwh", "g/kWh", show=lambda g: f"{g:.0f}", right=True),
+    Column("bar", ""),
+    Column("kind", "kind"),
+    Column("source", "source"),
+)
+
+
+@click.command(
+    short_help="Show the grid's carbon intensity, now and next.",
+    epilog=options.example("chase signal", "chase signal de --refresh", "chase signal us-cal-ciso --hours 48 --json"),
+)
+@click.argument("region", required=False)
+@click.option("--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network.")
+@click.option("--hours", type=click.IntRange(1, 48), default=24, show_default=True, help="How far ahead.")
+@options.db_option
+@options.config_option
+@options.json_option
+@options.verbose_option
+def signal(
+    *, region: str | None, refresh: bool, hours: int, db_file: Path | None, config_file: Path | None, as_json: bool
+) -> None:
+    """Show the carbon intensity of REGION (the configured one by default): now, its source, kind and age, and next.
+
+    Without --refresh it is what the service has stored, or else the region's typical profile; it says which.
+    """
+    loaded, clock = load(service_file=config_file, region=region), SystemClock()
+    grid = signal_of(loaded.region, loaded.config, clock=clock, store=None, events=_tell)
+    _remember(grid, loaded, clock, database(db_file, config_file))
+    if refresh:
+        grid.poll()
+    outlook = grid.outlook()
+    document = _document(grid, outlook, hours)
+    if as_json:
+        emit_json(document)
+        return
+    emit_lines(signal_lines(loaded.region.id, document))
+    emit_lines([""])
+    emit_table(list(_hourly(outlook, hours)), _COLUMNS)
+
+
+def _tell(code: str, severity: str, message: str, **more: object) -> None:
+    """The signal's events, for a person who waits for the answer."""
+    del code, severity, more
+    say(message)
+
+
+def _remember(grid: GridSignal, loaded: Loaded, clock: Clock, path: Path) -> None:
+    """What the service stored of each source. Without a database there is simply less to say."""
+    since = clock.now() - timedelta(hours=loaded.config.signal.history_h)
+    ahead = clock.now() + _HORIZON
+    try:
+        with open_readonly(path) as log:
+            for state in grid.states:
+                name, zone = state.provider.name, state.provider.zone
+                grid.remember(log.points(zone, name, since, ahead))
+                grid.remember(log.forecasts(zone, name, clock.now(), ahead))
+    except StoreError as error:
+        say_more(f"no stored signal: {error}")
+
+
+def _document(grid: GridSignal, outlook: Outlook, hours: int) -> dict[str, Any]:
+    end = outlook.at + timedelta(hours=hours)
+    return {
+        "region": grid.region,
+        "at": outlook.at,
+        **describe(outlook),
+        "sources": [
+            {"name": state.provider.name, "zone": state.provider.zone, "problem": state.problem}
+            for state in grid.states
+        ],
+        "ahead": [_point(point) for point in outlook.ahead if point.start < end],
+    }
+
+
+def _point(point: IntensityPoint) -> dict[str, Any]:
+    return {
+        "start": point.start,
+        "end": point.end,
+        "g_per_kwh": point.g_per_kwh,
+        "kind": point.kind,
+        "source": point.source,
+    }
+
+
+def _hourly(outlook: Outlook, hours: int) -> Iterator[dict[str, Any]]:
+    """The value in force at each full hour to come, with a bar against the greatest of them."""
+    series = Series.of(outlook.ahead)
+    first = outlook.at.replace(minute=0, second=0, microsecond=0) + _HOUR
+    found = [(first + n * _HOUR, series.at(first + n * _HOUR)) for n in range(hours)]
+    top = max((point.g_per_kwh for _, point in found if point), default=0.0)
+    for at, point in found:
+        if point is not None:
+            share = max(0.0, point.g_per_kwh) / top if top > 0 else 0.0
+            row = {"g_per_kwh": point.g_per_kwh, "bar": "█" * round(_BAR * share)}
+            yield {"at": at, **row, "kind": point.kind.value, "source": point.source}

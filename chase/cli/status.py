@@ -1,0 +1,95 @@
+"""``chase status``: what the service says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chase import unixhttp
+from chase.cli import options
+from chase.cli.jobs import LIVE_COLUMNS
+from chase.cli.output import Column, age, emit_json, emit_lines, emit_table, human
+
+_GPU_COLUMNS = (
+    Column("index", "gpu", right=True),
+    Column("name", "name"),
+    Column("power_limit_w", "limit W", right=True),
+    Column("enforced_w", "in force W", right=True),
+    Column("original_w", "found W", right=True),
+    Column("default_w", "default W", right=True),
+    Column("jobs", "jobs", show=lambda jobs: ", ".join(job[:8] for job in jobs) or "-"),
+    Column("reason", "note"),
+)
+_HOLD_COLUMNS = (
+    Column("mode", "held at"),
+    Column("job", "job", show=lambda job: str(job)[:8]),
+    Column("until", "until", show=lambda until: str(until).replace("T", " ")),
+    Column("uid", "by uid", right=True),
+)
+
+
+@click.command(
+    short_help="Show what the service is doing now.",
+    epilog=options.example("chase status", "chase status --json | jq .gpus"),
+)
+@options.socket_option
+@options.json_option
+@options.verbose_option
+def status(*, socket_file: Path | None, as_json: bool) -> None:
+    """Show what the service is doing now: its mode, the grid, the GPUs, the jobs and the holds.
+
+    Exit code 75 means that no service answers.
+    """
+    document = unixhttp.request(socket_file or unixhttp.default_socket(), "GET", "/v1/status")
+    if as_json:
+        emit_json(document)
+        return
+    emit_lines([service_line(document["service"])])
+    for region, signal in document["signal"].items():
+        emit_lines(signal_lines(region, signal))
+    _section("GPUs", [_with_note(gpu) for gpu in document["gpus"]], _GPU_COLUMNS)
+    _section("Jobs", document["jobs"], LIVE_COLUMNS)
+    if document["holds"]:
+        _section("Holds", document["holds"], _HOLD_COLUMNS)
+
+
+def service_line(service: Mapping[str, Any]) -> str:
+    up = f", up {age(service['uptime_s'])}" if service.get("uptime_s") is not None else ""
+    kind = ", simulated GPUs" if service.get("simulated") else ""
+    why = f" ({service['control_reason']})" if service.get("control_reason") else ""
+    return (
+        f"chase {service.get('version', '')}, pid {service.get('pid', '-')}{up}{kind}: {service['control']} mode{why}"
+    )
+
+
+def signal_lines(region: str, signal: Mapping[str, Any]) -> Iterable[str]:
+    if signal["g_per_kwh"] is None:
+        yield f"Grid {region}: nothing usable ({signal['note'] or 'no source has answered yet'})"
+    else:
+        old = f", {age(signal['age_s'])} old" if signal["age_s"] is not None else ""
+        value = f"{signal['g_per_kwh']:.0f} g/kWh, {signal['signal']} {signal['scope']}"
+        yield f"Grid {region}: {value}, {signal['kind']} by {signal['source']}{old}, {signal['freshness']}"
+        if signal["note"]:
+            yield f"  {signal['note']}"
+    for source in signal["sources"]:
+        if source["problem"]:
+            yield f"  {source['name']} ({source['zone']}): {source['problem']}"
+
+
+def _section(title: str, rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> None:
+    emit_lines(["", f"{title}:" if rows else f"{title}: none"])
+    if rows:
+        emit_table(rows, columns)
+
+
+def _with_note(gpu: dict[str, Any]) -> dict[str, Any]:
+    """Foreign changes and missing abilities belong beside the figures."""
+    notes: dict[str, Callable[[], str]] = {
+        "foreign_w": lambda: f"somebody else set {human(gpu['foreign_w'])} W: respected",
+        "reason": lambda: str(gpu["reason"]),
+    }
+    note = "; ".join(text() for key, text in notes.items() if gpu.get(key))
+    return {**gpu, "reason": note or ("" if gpu["can_set"] else "cannot be set")}

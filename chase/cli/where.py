@@ -1,0 +1,28 @@
+"""Where a command finds the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chase.cli.output import say_more
+from chase.config import load
+from chase.store import Reader, open_readonly
+
+SYSTEM_DB = Path("/var/lib/chase/chase.sqlite")
+
+
+def database(db_file: Path | None, config_file: Path | None) -> Path:
+    """``--db``, else the configured one, else what the system's service keeps where we have none of our own."""
+    if db_file is not None:
+        return db_file
+    loaded = load(service_file=config_file)
+    configured = loaded.config.service.db_path
+    chosen = any(loaded.origin[f"service.{key}"] != "default" for key in ("db", "state_dir"))
+    return SYSTEM_DB if not chosen and not configured.exists() and SYSTEM_DB.exists() else configured
+
+
+def open_database(db_file: Path | None, config_file: Path | None) -> Reader:
+    """Read-only. Raises ``StoreError`` when there is none."""
+    path = database(db_file, config_file)
+    say_more(f"reading {path}")
+    return open_readonly(path)
