@@ -22,18 +22,17 @@ No saving is booked on an interval without progress (rule G25): it counts the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from chase.pricing import Price, carried, grams_of, price, seconds_in, worst
 from chase.records import IntervalRecord
 from providers.base import IntensityPoint, Kind, Series
 from zeus_core.frontier import Frontier
 
-J_PER_KWH = 3.6e6
-_WORST = {kind: rank for rank, kind in enumerate(Kind)}  # declared from the best to the least
 _BURST = 1.1  # work that needed more than this times its interval was done in the ones before, too
 _DENOMINATORS = (
     "reference_* is the same work at the full-power point the frontier was measured with, priced at the same"
@@ -42,14 +41,6 @@ _DENOMINATORS = (
     " efficiency_grams is what the best fixed setting of equal total time would have saved; timing_grams is the rest"
     " and carries the frontier's error."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Time-weighted intensity; ``kind`` is the worst of what it was made of."""
-
-    g_per_kwh: float
-    kind: Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +71,6 @@ class JobSummary:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def grams_of(energy_j: float, g_per_kwh: float, pue: float = 1.0) -> float:
-    return energy_j * pue * g_per_kwh / J_PER_KWH
-
-
-def price(series: Series, start: datetime, end: datetime) -> Price | None:
-    """The mean intensity over ``[start, end)``, None where nothing is known of it.
-
-    A part that the series has a gap in is taken to be like the rest, and the price is then an estimate at best.
-    """
-    parts = [(_seconds(max(start, a), min(end, b)), point) for a, b, point in _steps(series) if a < end and b > start]
-    known_s = sum(seconds for seconds, _ in parts)
-    if known_s <= 0:
-        return None
-    mean = sum(seconds * point.g_per_kwh for seconds, point in parts) / known_s
-    kinds = [point.kind for _, point in parts]
-    if known_s < _seconds(start, end) - 1e-6:
-        kinds.append(Kind.ESTIMATED)
-    return Price(mean, _worst(kinds))
 
 
 def interval(
@@ -141,7 +112,7 @@ def interval(
     )
     if not record.progress:
         record = replace(record, reference_energy_j=None, reference_s=None)
-    found = price(series, start, end) or _carried(point, start, end)
+    found = price(series, start, end) or carried(point, start, end)
     return record if found is None else _priced(record, found, pue)
 
 
@@ -150,7 +121,9 @@ def reprice(intervals: Iterable[IntervalRecord], series: Series, *, pue: float |
 
     An interval keeps its price where the series knows nothing of it, or only something less certain.
     """
-    return [_repriced(record, price(series, record.start, record.end), pue) for record in intervals]
+    rows = list(intervals)
+    booked = next((known for row in rows if (known := _booked_pue(row)) is not None), 1.0)
+    return [_repriced(row, price(series, row.start, row.end), pue or _booked_pue(row) or booked) for row in rows]
 
 
 def summarise(intervals: Iterable[IntervalRecord], frontier: Frontier | None = None) -> JobSummary:
@@ -174,28 +147,37 @@ def summarise(intervals: Iterable[IntervalRecord], frontier: Frontier | None = N
 
 def _with_savings(summary: JobSummary, compared: Sequence[IntervalRecord], frontier: Frontier | None) -> JobSummary:
     reference_s = sum(row.reference_s or 0.0 for row in compared)
-    if summary.grams is None or reference_s <= 0:
+    if reference_s <= 0:
         return summary
     drawn_j = sum(row.energy_j for row in compared)
-    reference_grams = sum(row.reference_grams or 0.0 for row in compared)
     saved_j = sum(row.reference_energy_j or 0.0 for row in compared) - drawn_j
+    summary = replace(
+        summary,
+        reference_energy_j=summary.energy_j + saved_j,
+        slowdown=sum(map(_length, compared)) / reference_s - 1.0,
+        saved_energy_j=saved_j,
+        compared_share=drawn_j / summary.energy_j if summary.energy_j > 0 else 0.0,
+    )
+    return _with_saved_grams(summary, [row for row in compared if row.grams is not None], frontier)
+
+
+def _with_saved_grams(summary: JobSummary, compared: Sequence[IntervalRecord], frontier: Frontier | None) -> JobSummary:
+    reference_grams = sum(row.reference_grams or 0.0 for row in compared)
+    if summary.grams is None or not any(map(_length, compared)):
+        return summary
     saved = reference_grams - sum(row.grams or 0.0 for row in compared)
     efficiency = None if frontier is None else reference_grams - _fixed_grams(compared, frontier)
     return replace(
         summary,
-        reference_energy_j=summary.energy_j + saved_j,
         reference_grams=summary.grams + saved,
-        slowdown=sum(map(_length, compared)) / reference_s - 1.0,
-        saved_energy_j=saved_j,
         saved_grams=saved,
         efficiency_grams=efficiency,
         timing_grams=None if efficiency is None else saved - efficiency,
-        compared_share=drawn_j / summary.energy_j if summary.energy_j > 0 else 0.0,
     )
 
 
 def _comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None) -> list[IntervalRecord]:
-    """The intervals in which the job worked, as far as grams and reference are known.
+    """The intervals in which the job worked, as far as its reference is known.
 
     A job that reports rarely seems to stand still and then to leap. Nothing works faster than at full power, so where
     the units of an interval needed longer than it lasted, the ones before it without progress were work, too.
@@ -208,14 +190,16 @@ def _comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None) -> li
             have_s += _BURST * _length(rows[i])
             i -= 1
     known = (row for row, work in zip(rows, worked, strict=True) if work)
-    return [row for row in known if row.grams is not None and (row.reference_grams is not None or not row.progress)]
+    return [row for row in known if row.reference_energy_j is not None or not row.progress]
 
 
 def _needed_s(row: IntervalRecord, frontier: Frontier | None) -> float:
     """How long the interval's work takes at its setting, or at full power where that was not measured."""
+    if row.reference_s is None:
+        return 0.0
     points = frontier.points if frontier is not None else ()
     found = next((p for p in points if p.setting.power_limit_w == row.power_limit_w), None)
-    return row.reference_s or 0.0 if found is None else row.units * found.seconds_per_unit
+    return row.reference_s if found is None else row.units * found.seconds_per_unit
 
 
 def _fixed_grams(compared: Sequence[IntervalRecord], frontier: Frontier) -> float:
@@ -237,21 +221,6 @@ def least_energy_j(frontier: Frontier, units: float, seconds: float) -> float:
     return units * (hull[0] if rate > hull[0].rate else hull[-1]).joules_per_unit
 
 
-def _steps(series: Series) -> Iterator[tuple[datetime, datetime, IntensityPoint]]:
-    """Each point with the time it holds for: until its end, or until the next one begins."""
-    points = series.points
-    for point, following in zip(points, (*points[1:], None), strict=True):
-        yield point.start, point.end if following is None else min(point.end, following.start), point
-
-
-def _carried(point: IntensityPoint | None, start: datetime, end: datetime) -> Price | None:
-    """A value that is not of this time alone is an estimate at best."""
-    if point is None:
-        return None
-    inside = point.start <= start and end <= point.end
-    return Price(point.g_per_kwh, point.kind if inside else _worst([point.kind, Kind.ESTIMATED]))
-
-
 def _priced(record: IntervalRecord, found: Price, pue: float) -> IntervalRecord:
     reference_j = record.reference_energy_j
     return replace(
@@ -263,30 +232,26 @@ def _priced(record: IntervalRecord, found: Price, pue: float) -> IntervalRecord:
     )
 
 
-def _repriced(record: IntervalRecord, found: Price | None, pue: float | None) -> IntervalRecord:
-    if found is None or (record.intensity_kind and _WORST[found.kind] > _WORST[Kind(record.intensity_kind)]):
+def _repriced(record: IntervalRecord, found: Price | None, pue: float) -> IntervalRecord:
+    if found is None:
         return record
-    return _priced(record, found, _booked_pue(record) if pue is None else pue)
+    if record.intensity_kind and worst([found.kind, Kind(record.intensity_kind)]) != record.intensity_kind:
+        return record  # what was booked is better than what is known now
+    return _priced(record, found, pue)
 
 
-def _booked_pue(record: IntervalRecord) -> float:
-    """1 where nothing tells: no energy, no price, or an intensity of 0."""
-    if not record.grams or not record.intensity_g_per_kwh:
-        return 1.0
-    return record.grams / grams_of(record.energy_j, record.intensity_g_per_kwh)
+def _booked_pue(record: IntervalRecord) -> float | None:
+    """None where nothing tells: no price, no energy, or an intensity of 0."""
+    pairs = ((record.grams, record.energy_j), (record.reference_grams, record.reference_energy_j))
+    for grams, energy_j in pairs:
+        if grams and energy_j and record.intensity_g_per_kwh:
+            return grams / grams_of(energy_j, record.intensity_g_per_kwh)
+    return None
 
 
 def _g_per_j(record: IntervalRecord) -> float:
-    return _booked_pue(record) * (record.intensity_g_per_kwh or 0.0) / J_PER_KWH
-
-
-def _worst(kinds: Iterable[Kind]) -> Kind:
-    return max(kinds, key=lambda kind: _WORST[kind])
+    return grams_of(1.0, record.intensity_g_per_kwh or 0.0, _booked_pue(record) or 1.0)
 
 
 def _length(record: IntervalRecord) -> float:
-    return _seconds(record.start, record.end)
-
-
-def _seconds(start: datetime, end: datetime) -> float:
-    return max(0.0, (end - start).total_seconds())
+    return seconds_in(record.start, record.end)
