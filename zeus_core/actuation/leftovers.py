@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from zeus_core.actuation.base import ActuationError, Applied, Status
@@ -25,15 +26,20 @@ log = logging.getLogger(__name__)
 
 
 def restore_leftovers(
-    system: GpuSystem, state_dir: Path, lock_dir: Path, *, setter: Setter | None = None
+    system: GpuSystem,
+    state_dir: Path,
+    lock_dir: Path,
+    *,
+    setter: Setter | None = None,
+    only: Collection[str] | None = None,
 ) -> dict[str, Applied]:
-    """Give back every GPU that has a journal in ``state_dir``, by UUID; empty when nothing is left.
+    """Give back every GPU (or those of ``only``) with a journal in ``state_dir``, by UUID; empty when nothing is left.
 
     A GPU that a living actuator holds is left to it: its result is ``FAILED`` and names the holder. Raises
     ``ActuationError`` where there is no driver to ask or the journal cannot be listed.
     """
     journal = Journal(state_dir)
-    uuids = journal.uuids()
+    uuids = [uuid for uuid in journal.uuids() if only is None or uuid in only]
     if not uuids:
         return {}
     try:
