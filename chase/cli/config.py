@@ -53,7 +53,7 @@ def show(*, origin: bool, config_file: Path | None, region: str | None, form: Fo
 def check(ctx: click.Context, *, file: Path | None, region: str | None, as_json: bool) -> None:
     """Check the configuration in force, or FILE: a service file or a region file. Nothing is asked or touched.
 
-    Exit code 2 means that it cannot be used, 1 that it can, but something is missing, such as a token.
+    Exit code 2 means that it cannot be used, 1 that it can, but that no source of the region could be asked.
     """
     try:
         document = _checked(file, region)
@@ -74,13 +74,17 @@ def _checked(file: Path | None, region: str | None) -> dict[str, Any]:
     else:
         loaded = load(service_file=file, region=region)
         found, files = loaded.region, _files(loaded)
-    problems = missing_tokens(found)
-    return {"ok": not problems, "files": files, "problems": problems}
+    return {"ok": _has_usable_source(found), "files": files, "problems": missing_tokens(found)}
 
 
 def _files(loaded: Loaded) -> list[str]:
     service = str(loaded.service_file) if loaded.service_file else "defaults (no service file)"
     return [service, str(loaded.region_file)]
+
+
+def _has_usable_source(region: RegionConfig) -> bool:
+    """A missing token of a fallback does no harm; a region of which every source lacks one has its typical profile."""
+    return not region.sources or any(not source.token_env or source.token() for source in region.sources)
 
 
 def missing_tokens(region: RegionConfig) -> list[str]:

@@ -25,6 +25,7 @@ import click
 
 Row = Mapping[str, Any]
 VERBOSE = "chase.cli.verbose"
+_WIDEST = 48  # of a column that others must line up behind; a longer value pushes them aside
 
 
 class Form(enum.StrEnum):
@@ -110,7 +111,7 @@ def emit_table(rows: Sequence[Row], columns: Sequence[Column]) -> None:
         terminal.emit_table(rows, columns)
         return
     cells = [[column.title for column in columns], *([c.text(row) for c in columns] for row in rows)]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*cells, strict=True)]
     for line in cells:
         padded = (_pad(cell, w, c.right) for cell, w, c in zip(line, widths, columns, strict=True))
         click.echo("  ".join(padded).rstrip())

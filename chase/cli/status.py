@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from chase.cli import options
 from chase.cli.jobs import LIVE_COLUMNS
 from chase.cli.output import Column, age, emit_json, emit_lines, emit_table, human
 
+_LATE_S = 120.0
 _GPU_COLUMNS = (
     Column("index", "gpu", right=True),
     Column("name", "name"),
@@ -21,7 +22,7 @@ _GPU_COLUMNS = (
     Column("original_w", "found W", right=True),
     Column("default_w", "default W", right=True),
     Column("jobs", "jobs", show=lambda jobs: ", ".join(job[:8] for job in jobs) or "-"),
-    Column("reason", "note"),
+    Column("note", "note"),
 )
 _HOLD_COLUMNS = (
     Column("mode", "held at"),
@@ -47,7 +48,7 @@ def status(*, socket_file: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json(document)
         return
-    emit_lines([service_line(document["service"])])
+    emit_lines(service_lines(document["service"]))
     for region, signal in document["signal"].items():
         emit_lines(signal_lines(region, signal))
     _section("GPUs", [_with_note(gpu) for gpu in document["gpus"]], _GPU_COLUMNS)
@@ -56,16 +57,18 @@ def status(*, socket_file: Path | None, as_json: bool) -> None:
         _section("Holds", document["holds"], _HOLD_COLUMNS)
 
 
-def service_line(service: Mapping[str, Any]) -> str:
-    up = f", up {age(service['uptime_s'])}" if service.get("uptime_s") is not None else ""
-    kind = ", simulated GPUs" if service.get("simulated") else ""
-    why = f" ({service['control_reason']})" if service.get("control_reason") else ""
-    return (
-        f"chase {service.get('version', '')}, pid {service.get('pid', '-')}{up}{kind}: {service['control']} mode{why}"
-    )
+def service_lines(service: Mapping[str, Any]) -> Iterator[str]:
+    kind = ", simulated GPUs" if service["simulated"] else ""
+    why = f" ({service['control_reason']})" if service["control_reason"] else ""
+    about = f"chase {service['version']}, pid {service['pid']}, up {age(service['uptime_s'])}{kind}"
+    yield f"{about}: {service['control']} mode{why}"
+    if not service["store_ok"]:
+        yield f"Database {service['db']}: {service['store_reason']}"
+    if service["tick_age_s"] > _LATE_S * max(1.0, service["clock_rate"]):
+        yield f"The control loop last ran {age(service['tick_age_s'])} ago: see the service's log"
 
 
-def signal_lines(region: str, signal: Mapping[str, Any]) -> Iterable[str]:
+def signal_lines(region: str, signal: Mapping[str, Any]) -> Iterator[str]:
     if signal["g_per_kwh"] is None:
         yield f"Grid {region}: nothing usable ({signal['note'] or 'no source has answered yet'})"
     else:
@@ -85,11 +88,8 @@ def _section(title: str, rows: list[dict[str, Any]], columns: tuple[Column, ...]
         emit_table(rows, columns)
 
 
-def _with_note(gpu: dict[str, Any]) -> dict[str, Any]:
+def _with_note(gpu: Mapping[str, Any]) -> dict[str, Any]:
     """Foreign changes and missing abilities belong beside the figures."""
-    notes: dict[str, Callable[[], str]] = {
-        "foreign_w": lambda: f"somebody else set {human(gpu['foreign_w'])} W: respected",
-        "reason": lambda: str(gpu["reason"]),
-    }
-    note = "; ".join(text() for key, text in notes.items() if gpu.get(key))
-    return {**gpu, "reason": note or ("" if gpu["can_set"] else "cannot be set")}
+    foreign = f"somebody else set {human(gpu['foreign_w'])} W: respected" if gpu["foreign_w"] is not None else ""
+    unable = "" if gpu["can_set"] else gpu["reason"] or "cannot be set"
+    return {**gpu, "note": "; ".join(filter(None, (foreign, unable)))}

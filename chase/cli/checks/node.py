@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from chase import unixhttp
 from chase.cli.checks.finding import Finding, State
@@ -92,17 +93,23 @@ def service(socket_path: Path) -> Iterator[Finding]:
     except ChaseError as error:
         yield Finding("service", State.FAIL, str(error), "see who owns the socket, and service.socket_group")
     else:
-        yield _running(status, socket_path)
+        yield from _running(status, socket_path)
 
 
-def _running(status: dict[str, object], socket_path: Path) -> Finding:
-    control, uptime = status.get("control", ""), status.get("uptime_s")
-    since = f", up {age(uptime)}" if isinstance(uptime, (int, float)) else ""
-    found = f"answers at {socket_path}, in {control} mode{since}"
-    if control == "observe":
-        reason = str(status.get("reason") or "as configured")
-        return Finding("service", State.WARN, f"{found}: {reason}", "see the GPU and actuator lines below")
-    return Finding("service", State.OK, found)
+def _running(status: Mapping[str, Any], socket_path: Path) -> Iterator[Finding]:
+    facts = status["service"]
+    found = f"{facts['version']} answers at {socket_path}, in {facts['control']} mode, up {age(facts['uptime_s'])}"
+    if facts["control"] == "observe":
+        advice = "nothing to do if that is meant; otherwise see the GPU and actuator lines"
+        yield Finding("service", State.WARN, f"{found}: {facts['control_reason']}", advice)
+    else:
+        yield Finding("service", State.OK, found)
+    if not facts["store_ok"]:
+        advice = "make room at, or mend, the place of the database; decisions go on without it"
+        yield Finding("service-database", State.FAIL, str(facts["store_reason"]), advice)
+    for gpu in status["gpus"]:
+        if not gpu["can_set"] and facts["control"] == "control":
+            yield Finding("service-gpu", State.WARN, str(gpu["reason"]), "see 'chase status'", gpu["uuid"])
 
 
 def rivals(processes: Path = Path("/proc")) -> Iterator[Finding]:
