@@ -1,0 +1,72 @@
+"""Secrets stay out of every text: errors, logs and reprs."""
+
+from __future__ import annotations
+
+import logging
+import re
+from urllib.parse import quote, quote_plus, urlsplit
+
+MASK = "***"
+_NAMED = re.compile(r"(?i)\b([\w-]*(?:token|key|secret|passw(?:or)?d|auth)[\w-]*=)[^&\s\"']+")
+
+
+class Secret:
+    """A credential that shows itself only to whoever calls ``reveal``."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value.strip()
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK!r})"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not pickled")
+
+
+class Redactor(logging.Filter):
+    """Masks the secrets that it was told of, and the values of query parameters whose names give them away.
+
+    As a log filter it rewrites records that contain one: at DEBUG level urllib3 logs whole request lines.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._forms: tuple[str, ...] = ()
+
+    def protect(self, secret: Secret) -> None:
+        value = secret.reveal()
+        forms = {value, quote(value, safe=""), quote_plus(value)} - {""}
+        if not forms <= set(self._forms):
+            self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
+
+    def clean(self, text: str) -> str:
+        for form in self._forms:
+            text = text.replace(form, MASK)
+        return _NAMED.sub(rf"\1{MASK}", text)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        cleaned = self.clean(text)
+        if cleaned != text:
+            record.msg, record.args = cleaned, ()
+        return True
+
+
+def bare(url: str) -> str:
+    """The address without user, password and query: what may be shown."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

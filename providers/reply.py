@@ -1,0 +1,112 @@
+"""What a server's answer means: status, content type and body together, since vendors abuse each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from providers.base import AuthError, BadRequest, NoData, ProviderError, RateLimited, Transient
+from providers.pace import retry_after_s
+
+if TYPE_CHECKING:
+    from providers.transport import RawReply
+
+_LONGEST_MESSAGE = 200
+_MESSAGE_KEYS = ("error", "message", "detail", "title")
+_PASSING = frozenset({408, 425})
+
+
+class Body(StrEnum):
+    JSON = "JSON"
+    EMPTY = "an empty body"
+    HTML = "an HTML page"
+    OTHER = "no JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer as a source judges it.
+
+    ``status`` is what was meant: an error body under a 200 keeps its own code, or 502 if it names none. ``data`` is
+    None unless ``body`` is JSON. ``message`` is the source's own words on one line. ``location`` is where a redirect
+    pointed that was not followed.
+    """
+
+    url: str
+    status: int
+    body: Body
+    data: Any
+    message: str
+    location: str
+    retry_after_s: float | None
+
+
+Judge = Callable[[Reply], ProviderError | None]
+
+
+def read(raw: RawReply, *, now: datetime, clean: Callable[[str], str]) -> Reply:
+    """``clean`` masks secrets: servers like to echo what they were sent."""
+    body, data = _parse(raw.body, raw.content_type)
+    return Reply(
+        url=raw.url,
+        status=_status_meant(raw.status, data),
+        body=body,
+        data=data,
+        message=clean(_message(data))[:_LONGEST_MESSAGE],
+        location=raw.location,
+        retry_after_s=retry_after_s(raw.retry_after, now),
+    )
+
+
+def judge_by_status(reply: Reply) -> ProviderError | None:
+    """What a status means where the source has no meaning of its own for it; None for data."""
+    said = f"{reply.url} answered {reply.status}" + (f": {reply.message}" if reply.message else "")
+    if reply.status == 204:  # noqa: PLR2004 - HTTP's own numbers are its names
+        return NoData(said)
+    if reply.status < 300:  # noqa: PLR2004
+        return None if reply.body is Body.JSON else Transient(f"{said} with {reply.body}")
+    if reply.location:
+        return BadRequest(
+            f"{said}: it moved to {reply.location}, which was not followed; correct base_url if it is right"
+        )
+    if reply.status == 429:  # noqa: PLR2004
+        return RateLimited(said, retry_after_s=reply.retry_after_s)
+    if reply.status in _PASSING or reply.status >= 500 or reply.body is Body.HTML:  # noqa: PLR2004
+        return Transient(f"{said} with {reply.body}" if reply.body is not Body.JSON else said)
+    return AuthError(said) if reply.status in {401, 403} else BadRequest(said)
+
+
+def _parse(body: bytes, content_type: str) -> tuple[Body, Any]:
+    text = body.strip()
+    if not text:
+        return Body.EMPTY, None
+    try:
+        return Body.JSON, json.loads(text)
+    except (ValueError, RecursionError):
+        page = text.startswith(b"<") or "html" in content_type.lower()
+        return (Body.HTML if page else Body.OTHER), None
+
+
+def _status_meant(status: int, data: Any) -> int:
+    if status != 200 or not isinstance(data, dict):  # noqa: PLR2004
+        return status
+    error = data.get("error")
+    if not error and data.get("status") != "error":
+        return status
+    code = re.match(r"[45]\d\d\b", str(error.get("code", ""))) if isinstance(error, dict) else None
+    return int(code.group()) if code else 502
+
+
+def _message(data: Any) -> str:
+    """``error``, ``message`` and their like from an error body, or from the object under ``error``, on one line."""
+    if not isinstance(data, dict):
+        return ""
+    nested = data.get("error")
+    fields = nested if isinstance(nested, dict) else data
+    said = [fields[key] for key in _MESSAGE_KEYS if isinstance(fields.get(key), str)]
+    return " ".join(" ".join(said).split())
