@@ -17,7 +17,7 @@ from chase.config import load
     epilog=options.example(
         "chase serve --observe",
         "chase serve --config /etc/chase/chase.toml --region de",
-        "chase serve --simulated --region gb --db /tmp/try.sqlite",
+        "chase serve --simulated --region gb --db try.sqlite",
     ),
 )
 @options.config_option
