@@ -171,12 +171,15 @@ class HeldGpu:
             return self.failed(errors[0])
         detail = self._forget()
         if foreign:
-            return self._applied(Status.FOREIGN, detail=f"{foreign}; {detail}" if detail else foreign)
+            detail = f"{foreign}; {detail}" if detail else foreign
+            return self._applied(Status.FOREIGN, enforced_w=try_enforced_w(self.gpu), detail=detail)
         return self._applied(Status.RESTORED, set_w=original_w, enforced_w=try_enforced_w(self.gpu), detail=detail)
 
     def failed(self, error: Exception, wish: Wish | None = None, also: str = "") -> Applied:
         detail = f"{error}; and it could not be put back: {also}" if also else str(error)
-        return self._applied(status_of(error), wish, detail=detail)
+        status = status_of(error)
+        enforced_w = None if status is Status.LOST else try_enforced_w(self.gpu)
+        return self._applied(status, wish, enforced_w=enforced_w, detail=detail)
 
     def rolled_back(self, wish: Wish, reason: str, trouble: str = "") -> Applied:
         """Another GPU of the group failed; ``trouble`` says that this one could not be put back."""

@@ -84,8 +84,9 @@ class LocalActuator:
             check_wish(uuid, wish)
         with self._guard:
             self._check_open()
-            given_back = self.restore(uuid for uuid, wish in wishes.items() if wish == Wish())
-            return given_back | self._apply_group({uuid: wish for uuid, wish in wishes.items() if wish != Wish()})
+            results = self.restore(uuid for uuid, wish in wishes.items() if wish == Wish())
+            results |= self._apply_group({uuid: wish for uuid, wish in wishes.items() if wish != Wish()})
+            return {uuid: results[uuid] for uuid in wishes}
 
     def restore(self, uuids: Iterable[str] | None = None) -> dict[str, Applied]:
         with self._guard:
