@@ -46,24 +46,29 @@ def _control(config: Config) -> Iterator[Clash]:
         yield ("control.actuator", "control.setter_command"), 'actuator "command" needs a setter_command; name it'
 
 
+# The first must not be shorter than the second, and may be equal to it where that is said.
+_LONGER = (
+    ("signal.usable_s", "signal.fresh_s", True),
+    ("control.heartbeat_s", "control.interval_s", True),
+    ("control.lease_s", "control.interval_s", False),
+    ("jobs.lease_s", "jobs.report_s", False),
+    ("profile.window_s", "control.interval_s", True),
+)
+
+
 def _times(config: Config) -> Iterator[Clash]:
-    """Pairs of durations of which one must not, or must, exceed the other."""
-    control, jobs, signal, profile = config.control, config.jobs, config.signal, config.profile
-    if signal.usable_s < signal.fresh_s:
-        yield (
-            ("signal.usable_s", "signal.fresh_s"),
-            f"usable_s {signal.usable_s:g} is less than fresh_s {signal.fresh_s:g}; what is fresh is usable",
-        )
-    if control.heartbeat_s < control.interval_s:
-        yield _shorter("control.heartbeat_s", control.heartbeat_s, "control.interval_s", control.interval_s)
-    if control.lease_s <= control.interval_s:
-        yield _shorter("control.lease_s", control.lease_s, "control.interval_s", control.interval_s)
-    if jobs.lease_s <= jobs.report_s:
-        yield _shorter("jobs.lease_s", jobs.lease_s, "jobs.report_s", jobs.report_s)
-    if profile.window_s < control.interval_s:
-        yield _shorter("profile.window_s", profile.window_s, "control.interval_s", control.interval_s)
+    for key, other, may_be_equal in _LONGER:
+        seconds, other_s = _value(config, key), _value(config, other)
+        if seconds < other_s or (seconds == other_s and not may_be_equal):
+            relation = "is shorter than" if may_be_equal else "must be longer than"
+            names = f"{_name(key)} {seconds:g} {relation} {_name(other)} {other_s:g}"
+            yield (key, other), f"{names}; raise the first or lower the second"
 
 
-def _shorter(key: str, seconds: float, other: str, other_s: float) -> Clash:
-    name, other_name = key.rsplit(".", 1)[1], other.rsplit(".", 1)[1]
-    return (key, other), f"{name} {seconds:g} is not longer than {other_name} {other_s:g}; raise it or lower that"
+def _value(config: Config, key: str) -> float:
+    section, name = key.split(".")
+    return float(getattr(getattr(config, section), name))
+
+
+def _name(key: str) -> str:
+    return key.partition(".")[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from string import Formatter
@@ -10,7 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
+from chase.config.shipped import expanded
+
 YEAR_S = 365 * 86400.0
+HIGHEST_G_PER_KWH = 5000
 
 
 class Section(BaseModel):
@@ -27,10 +29,7 @@ class Section(BaseModel):
 
 
 def _absolute(path: Path) -> Path:
-    try:
-        path = path.expanduser()
-    except RuntimeError as error:
-        raise ValueError("has a ~ and this user has no home; write the whole path") from error
+    path = expanded(path)
     if not path.is_absolute():
         raise ValueError("must be an absolute path (a service has no working folder worth relying on)")
     return path
@@ -38,13 +37,11 @@ def _absolute(path: Path) -> Path:
 
 def _threshold(value: Any) -> float | str:
     """Grams per kWh as a number, or a percentile of the recent signal as text from 'p0' to 'p100'."""
-    if isinstance(value, str) and re.fullmatch(r"p\d{1,3}(\.\d+)?", value) and float(value[1:]) <= 100:  # noqa: PLR2004
+    if isinstance(value, str) and re.fullmatch(r"p(100|[0-9]{1,2}(\.[0-9]+)?)", value):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= HIGHEST_G_PER_KWH:
         return float(value)
-    raise ValueError(
-        "must be a number of gCO2eq/kWh, 0 or more and without quotes, or a percentile from 'p0' to 'p100'"
-    )
+    raise ValueError("must be gCO2eq/kWh from 0 to 5000, without quotes, or a percentile from 'p0' to 'p100'")
 
 
 def is_percentile(threshold: float | str) -> bool:
@@ -54,13 +51,22 @@ def is_percentile(threshold: float | str) -> bool:
 _PLACEHOLDERS = ("uuid", "index", "power_limit_w", "power_limit_mw")
 
 
+def _placeholders(command: tuple[str, ...]) -> set[str]:
+    return {name for word in command for _, name, _, _ in Formatter().parse(word) if name is not None}
+
+
 def _setter(command: tuple[str, ...]) -> tuple[str, ...]:
     """A command that names the GPU and the limit, by placeholders that exist."""
     if not command:
         return command
-    used = {name for word in command for _, name, _, _ in Formatter().parse(word) if name is not None}
+    try:
+        used = _placeholders(command)
+    except ValueError as error:
+        raise ValueError("has a { or } without its pair; a brace that is meant is written twice") from error
     if unknown := sorted(used.difference(_PLACEHOLDERS)):
         raise ValueError(f"has unknown placeholders {unknown}; there are {', '.join(_PLACEHOLDERS)}")
+    if not Path(command[0]).is_absolute():
+        raise ValueError("does not begin with the absolute path of a program")
     if not used & {"uuid", "index"}:
         raise ValueError("does not say which GPU; put {uuid} or {index} into it")
     if not used & {"power_limit_w", "power_limit_mw"}:
@@ -68,12 +74,23 @@ def _setter(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-_SECRET = re.compile(r"(^|_)(token|secret|password|passwd|api_?key|apikey|auth)(_|$)", re.IGNORECASE)
+_SECRET = re.compile(r"token|secret|passw|credential|api.?key|(^|[_-])(auth|pw|key)($|[_-])", re.IGNORECASE)
 
 
 def looks_secret(key: str) -> bool:
     """Whether a key of this name would hold a secret rather than the name of one."""
     return bool(_SECRET.search(key)) and not key.endswith(("_env", "_header"))
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """Text of one form; ``rule`` says which, as the end of a sentence."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(rule)
+        return value
+
+    return AfterValidator(check)
 
 
 # strict=False admits what TOML has for it (text for a path, an array for a tuple) and nothing more.

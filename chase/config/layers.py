@@ -37,7 +37,7 @@ def read_toml(path: Path) -> Layer:
     text = _read(path)
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of a number with too many digits, and of endless brackets
         line = re.search(r"at line (\d+)", str(error))
         number = int(line[1]) if line else max(1, len(text.splitlines()))
         raise ConfigError(f"{path}:{number}: this is not TOML: {error}; mend the line, nothing was read") from error
@@ -104,7 +104,7 @@ def toml_value(text: str) -> Any:
     """``text`` as TOML would read it after an ``=``; as it stands when it is no TOML value."""
     try:
         return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -16,7 +16,7 @@ from chase.config.models import Config, PolicyConfig, default_run_dir, default_s
 from chase.config.problems import Problem, from_validation, refuse
 from chase.config.region_file import read_region
 from chase.config.regions import RegionConfig
-from chase.config.shipped import is_path, profile_path, region_path
+from chase.config.shipped import expanded, home_dir, is_file, is_path, profile_path, region_path
 from chase.errors import ConfigError
 
 SYSTEM_FILE = Path("/etc/chase/chase.toml")
@@ -90,14 +90,14 @@ def load(
 
 def find_service_file(explicit: Path | None, env: Mapping[str, str]) -> Path | None:
     """The file that was named (it must exist), else the user's, else the system's, else None."""
-    named = explicit or (Path(env["CHASE_CONFIG"]).expanduser() if env.get("CHASE_CONFIG") else None)
+    named = explicit or (expanded(env["CHASE_CONFIG"]) if env.get("CHASE_CONFIG") else None)
     if named is not None:
-        if not named.is_file():
+        if not is_file(named):
             by = "" if explicit else " ($CHASE_CONFIG)"
-            raise ConfigError(f"{named}{by}: there is no such file; name an existing one or none")
+            raise ConfigError(f"{named}{by}: there is no such file, or it may not be read; name another one or none")
         return named.absolute()
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "~").expanduser() / ".config")
-    return next((path for path in (home / "chase/chase.toml", SYSTEM_FILE) if path.is_file()), None)
+    home = Path(env.get("XDG_CONFIG_HOME") or home_dir(env) / ".config")
+    return next((path for path in (home / "chase/chase.toml", SYSTEM_FILE) if is_file(path)), None)
 
 
 def job_policy(config: Config, region: RegionConfig | None, overrides: Mapping[str, Any]) -> PolicyConfig:

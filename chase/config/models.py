@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from chase.config.fields import AbsolutePath, Days, Seconds, Section, Setter, Share, Slowdown, Threshold
+from chase.config.shipped import home_dir
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -23,8 +24,7 @@ def default_state_dir(env: Mapping[str, str]) -> Path:
     """Where a daemon of this user keeps its database: the system's place for root, else XDG's."""
     if os.geteuid() == 0:
         return Path("/var/lib/chase")
-    home = env.get("XDG_STATE_HOME") or Path(env.get("HOME") or "~").expanduser() / ".local/state"
-    return Path(home) / "chase"
+    return Path(env.get("XDG_STATE_HOME") or home_dir(env) / ".local/state") / "chase"
 
 
 def default_run_dir(env: Mapping[str, str], state_dir: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -91,10 +92,18 @@ def _must(detail: ErrorDetails, name: str) -> str:
         expected = str(context["expected"])
         return f"must be {expected}{_meant(detail['input'], expected)}"
     unit = next((words for end, words in _UNITS.items() if name.endswith(end)), "")
-    rule = _KINDS.get(kind) or detail["msg"].replace("Input should", "must").replace("Input is", "is")
+    rule = _KINDS.get(kind) or _rule(detail["msg"], context)
     if unit and kind in {"float_type", "int_type", "int_from_float"}:
         return f"{rule} of {unit}, without quotes or unit"
     return f"{rule} ({unit})" if unit else rule
+
+
+def _rule(message: str, context: Mapping[str, Any]) -> str:
+    if "actual_length" in context:
+        bound = "at least" if "min_length" in context else "at most"
+        wanted = context.get("min_length", context.get("max_length"))
+        return f"must have {bound} {wanted} values, and has {context['actual_length']}"
+    return re.sub(r"^(Input|String) should", "must", message)
 
 
 def _meant(value: object, expected: str) -> str:
@@ -172,4 +181,4 @@ def _toml(value: object) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, Mapping):
         return "{ ... }"  # it may hold what is nobody's business
-    return f'"{value}"' if isinstance(value, str | Path) else str(value)
+    return f'"{value}"' if isinstance(value, str | Path) else "null" if value is None else str(value)

@@ -85,7 +85,7 @@ def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
             yield f"sources.{index}.provider", text
     seen: dict[str, int] = {}
     for index, source in enumerate(region.sources):
-        same = seen.setdefault(source.model_dump_json(), index)
+        same = seen.setdefault(source.model_dump_json(exclude={"token_env"}), index)
         if same != index:
             yield (
                 f"sources.{index}",

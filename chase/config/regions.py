@@ -7,7 +7,6 @@ A region file holds ``[region]``, ``[[sources]]``, ``[typical]``, and defaults o
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -15,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, PlainValidator, SecretStr
 
-from chase.config.fields import Section, looks_secret
+from chase.config.fields import Section, looks_secret, matching
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Day = Annotated[tuple[Annotated[float, Field(ge=0, le=5000)], ...], Field(strict=False, min_length=24, max_length=24)]
@@ -35,13 +34,11 @@ def _time_zone(value: str) -> str:
     return value
 
 
-def _variable_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,63}", value):
-        raise ValueError(
-            "must be the NAME of an environment variable (capitals, digits, _), such as ELECTRICITYMAPS_TOKEN; the "
-            "token itself belongs into that variable only"
-        )
-    return value
+_VARIABLE = matching(
+    r"[A-Z][A-Z0-9_]{0,63}",
+    "must be the NAME of an environment variable (capitals, digits, _), such as ELECTRICITYMAPS_TOKEN; the token "
+    "itself belongs into that variable only",
+)
 
 
 def _plain_url(value: str) -> str:
@@ -71,7 +68,7 @@ def _no_secrets(options: dict[str, Any]) -> dict[str, Any]:
 class SourceConfig(Section):
     provider: Text = Field(description="Name of the provider, such as electricity_maps")
     zone: Text = Field(description="The zone by the provider's own id")
-    token_env: Annotated[str, AfterValidator(_variable_name)] | None = Field(
+    token_env: Annotated[str, _VARIABLE] | None = Field(
         default=None, description="Name of the environment variable that holds the token"
     )
     base_url: Annotated[str, AfterValidator(_plain_url)] | None = Field(
@@ -101,7 +98,9 @@ class TypicalProfile(Section):
 
 
 class RegionConfig(Section):
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")] = Field(description="Short name")
+    id: Annotated[str, matching(r"[a-z0-9][a-z0-9-]{0,63}", "must be small letters, digits and -, such as 'gb'")] = (
+        Field(description="Short name")
+    )
     name: Text = Field(description="Name for people")
     time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(description="IANA name, for display only")
     signal: Literal["average", "marginal"] = Field(description="Which intensity the sources give")
@@ -111,7 +110,9 @@ class RegionConfig(Section):
     pue: Annotated[float, Field(ge=1, le=5)] = Field(
         default=1.0, description="Power usage effectiveness: kWh at the meter for one at the GPU, a factor"
     )
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = Field(description="ISO 4217 code of prices")
+    currency: Annotated[str, matching("[A-Z]{3}", "must be three capitals (ISO 4217), such as 'EUR'")] = Field(
+        description="ISO 4217 code of prices"
+    )
     sources: tuple[SourceConfig, ...] = Field(strict=False, description="Tried in this order")
     policy: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [policy] here")
     signal_defaults: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [signal] here")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -35,6 +37,25 @@ def profile_path(name: str | Path, *, base: Path | None = None) -> Path:
     return _find(name, "profiles", "profile", base)
 
 
+def home_dir(env: Mapping[str, str]) -> Path:
+    """The user's home; the root folder for a user without one, as in some containers."""
+    home = expanded(env.get("HOME") or "~")
+    return home if home.is_absolute() else Path("/")
+
+
+def expanded(path: str | Path) -> Path:
+    """With ~ replaced, where that user has a home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def is_file(path: Path) -> bool:
+    """False also where we may not look; Path.is_file raises then."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or "/" in name or name.endswith(".toml")
 
@@ -52,9 +73,9 @@ def _names(folder: str) -> list[str]:
 
 def _find(name: str | Path, folder: str, what: str, base: Path | None) -> Path:
     if is_path(name):
-        path = (base or Path.cwd()) / Path(name).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"{what} file {path}: there is no such file; give a path or one of {_names(folder)}")
+        path = (base or Path.cwd()) / expanded(name)
+        if not is_file(path):
+            raise ConfigError(f"{what} file {path}: there is none; give a path or one of {', '.join(_names(folder))}")
         return path
     if name not in _names(folder):
         raise ConfigError(
