@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,9 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chase.config import Config
@@ -104,7 +106,8 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
     @app.post("/v1/jobs/{job_id}/end")
     def end(job_id: str, body: End, peer: Caller) -> dict[str, Any]:
-        return {"summary": controller.end(job_id, peer, body.reason, body.units_done)}
+        summary, decisions = controller.end(job_id, peer, body.reason, body.units_done)
+        return {"summary": {**summary.to_dict(), "decisions": decisions}}
 
     @app.get("/v1/status")
     def status() -> dict[str, Any]:
@@ -138,13 +141,7 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
 
 def _add_errors(app: FastAPI) -> None:
-    @app.middleware("http")
-    async def limited(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        length = request.headers.get("content-length", "0")
-        chunked = "transfer-encoding" in request.headers
-        if chunked or not length.isdigit() or int(length) > MAX_BODY:
-            return _error(413, "too-large", f"a body has a Content-Length of at most {MAX_BODY} bytes")
-        return await go_on(request)
+    app.add_middleware(_Limited)
 
     @app.exception_handler(JobRefused)
     async def refused(_: Request, error: JobRefused) -> Response:
@@ -154,6 +151,22 @@ def _add_errors(app: FastAPI) -> None:
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         texts = [f"{'.'.join(map(str, item['loc'][1:])) or 'body'}: {item['msg']}" for item in error.errors()]
         return _error(422, "bad-body", "; ".join(texts))
+
+
+class _Limited:
+    """Refuses a body that is too large, or that does not say how large it is, before a byte of it is read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not length.isdigit() or int(length) > MAX_BODY:
+            text = f"a body has a Content-Length of at most {MAX_BODY} bytes"
+            await _error(413, "too-large", text)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 def _error(status: int, code: str, message: str) -> Response:

@@ -75,7 +75,6 @@ def _remote(config: Config) -> tuple[Actuator | None, str]:
 
 def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuator:
     from zeus_core.actuation.command import CommandSetter
-
     from zeus_core.actuation.local import LocalActuator
 
     simulated = system.kind == "simulated"

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from zeus_core.meter import EnergyMeter
-
 from chase import policy
 from chase.accounting import JobSummary
 from chase.clock import Clock
@@ -29,8 +27,10 @@ from chase.store import Store
 from chase.wishes import joint_wishes
 from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
+from zeus_core.meter import EnergyMeter
 
 _STALLED_S = 120.0
+_STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
 # What a recorded decision depends on, in the order of Controller._fingerprint, and what a change of it is called.
 _TRIGGERS = ("hold", "signal", "signal", "signal", "gpu", "policy", "policy", "policy")
@@ -96,11 +96,12 @@ class Controller:
             self._book.observed(job, self._clock.monotonic())
             return job
 
-    def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> JobSummary:
+    def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> tuple[JobSummary, int]:
+        """The account of the job, and how many decisions were taken for it."""
         with self._lock:
             job = self.jobs.report(job_id, peer, max(units_done, 0.0))
             self._ledger.sample(self.jobs)
-            return self._end(job, reason)
+            return self._end(job, reason), job.decisions
 
     def hold(self, mode: str, peer: Peer, *, until: Any = None, job_id: str | None = None) -> HoldRecord:
         """Override the policy of one job, or of the whole node. Raises ``JobRefused``."""
@@ -129,7 +130,8 @@ class Controller:
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
+    def tick(self) -> bool:
+        """One round; True when a limit is still on its way up and wants another soon."""
         with self._lock:
             self._expire()
             self._ledger.sample(self.jobs)
@@ -145,6 +147,18 @@ class Controller:
                 self._ledger.post(job, outlooks[job.region], self._pue(job.region), self.config.control.account_s)
                 self._watch_progress(job)
             self.ticked_s = self._clock.monotonic()
+            return any(result.status is Status.RAMPING for result in applied.values())
+
+    def sample(self) -> None:
+        """Read the meter between ticks: for GPUs whose energy is integrated from their power readings."""
+        with self._lock:
+            self._ledger.sample(self.jobs)
+
+    @property
+    def integrates(self) -> bool:
+        """Whether some GPU has no energy counter, so that its energy depends on how often it is looked at."""
+        self.sample()
+        return self._ledger.integrates
 
     def close(self) -> None:
         """Give every GPU back and post what is open. Jobs stay registered in the database: they may come back."""
@@ -370,10 +384,11 @@ class Controller:
 
     def _watch_progress(self, job: Job) -> None:
         """Full load without steps is a hang, and what it saves is no saving (rule G25)."""
-        if self._clock.monotonic() - job.moved_s < _STALLED_S or job.units_done == 0:
+        patience_s = max(_STALLED_S, _STALLED_REPORTS * self.config.jobs.report_s)
+        if self._clock.monotonic() - job.moved_s < patience_s or job.units_done == 0:
             self.events.forget("no-progress", job_id=job.id)
         elif self._busy(job):
-            text = f"{job.name} reports no progress for {_STALLED_S:.0f} s at full GPU utilisation: it may hang"
+            text = f"{job.name} reports no progress for {patience_s:.0f} s at full GPU utilisation: it may hang"
             self.events("no-progress", "warning", text, job_id=job.id, once=True)
 
     def _busy(self, job: Job) -> bool:
@@ -452,19 +467,20 @@ def _applied_dict(result: Applied) -> dict[str, Any]:
 
 def _seen_state(gpu: Gpu, reason: str) -> GpuState:
     """What can be read of a GPU without an actuator."""
+    limits = limit_w = enforced_w = None
     try:
         limits, limit_w, enforced_w = gpu.power_limits(), gpu.power_limit_w(), gpu.enforced_power_limit_w()
     except GpuError as error:
-        return GpuState(gpu.uuid, gpu.name, gpu.index, *[None] * 7, can_set=False, reason=str(error))
+        reason = str(error)
     return GpuState(
         uuid=gpu.uuid,
         name=gpu.name,
         index=gpu.index,
         power_limit_w=limit_w,
         enforced_w=enforced_w,
-        min_w=limits.min_w,
-        max_w=limits.max_w,
-        default_w=limits.default_w,
+        min_w=limits.min_w if limits else None,
+        max_w=limits.max_w if limits else None,
+        default_w=limits.default_w if limits else None,
         original_w=None,
         foreign_w=None,
         can_set=False,

@@ -10,6 +10,7 @@ from chase.clock import Clock
 from chase.records import EventRecord
 
 log = structlog.get_logger("chase")
+_REMEMBERED = 64
 
 
 class EventStore(Protocol):
@@ -24,7 +25,7 @@ class EventLog:
     def __init__(self, store: EventStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._seen: dict[tuple[str, str | None, str | None], str] = {}
+        self._seen: dict[tuple[str, str | None, str | None], set[str]] = {}
 
     def __call__(
         self,
@@ -37,16 +38,23 @@ class EventLog:
         once: bool = False,
         **data: Any,
     ) -> None:
-        key = (code, job_id, gpu)
-        if once and self._seen.get(key) == message:
+        if once and not self._is_new((code, job_id, gpu), message):
             return
-        self._seen[key] = message
         getattr(log, severity)(message, code=code, **{k: v for k, v in (("job", job_id), ("gpu", gpu)) if v}, **data)
         self._store.add_event(
             EventRecord(
                 at=self._clock.now(), code=code, severity=severity, message=message, job_id=job_id, gpu=gpu, data=data
             )
         )
+
+    def _is_new(self, key: tuple[str, str | None, str | None], message: str) -> bool:
+        seen = self._seen.setdefault(key, set())
+        if message in seen:
+            return False
+        if len(seen) >= _REMEMBERED:
+            seen.clear()
+        seen.add(message)
+        return True
 
     def forget(self, code: str, *, job_id: str | None = None, gpu: str | None = None) -> bool:
         """The condition has passed; True if it had been written."""

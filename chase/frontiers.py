@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from zeus_core.gpus.simulated import GpuProfile, load_profile
-
 from chase.clock import Clock
 from chase.config import profile_path
 from chase.config.models import ProfileConfig
@@ -17,6 +15,7 @@ from chase.store import Store
 from zeus_core.actuation.base import GpuState
 from zeus_core.frontier import Frontier, OperatingPoint, Setting, Window
 from zeus_core.gpus.base import PowerLimits
+from zeus_core.gpus.simulated import GpuProfile, load_profile
 from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
 
 

@@ -6,8 +6,6 @@ them apart.
 
 from __future__ import annotations
 
-from zeus_core.meter import EnergyMeter
-
 from chase import accounting
 from chase.accounting import JobSummary
 from chase.clock import Clock
@@ -15,6 +13,7 @@ from chase.jobs import Account, Job, JobTable
 from chase.records import IntervalRecord
 from chase.signal import Outlook
 from chase.store import Store
+from zeus_core.meter import EnergyMeter
 
 
 class Ledger:
@@ -31,9 +30,13 @@ class Ledger:
         job.account = self._account(job)
         self._posted[job.id] = []
 
+    @property
+    def integrates(self) -> bool:
+        """Whether some GPU has no energy counter, so that its energy depends on how often it is looked at."""
+        return any(reading.method == "integrated" for reading in self._meter.read().values())
+
     def sample(self, jobs: JobTable) -> None:
-        self._meter.sample()
-        for uuid, reading in self._meter.read().items():
+        for uuid, reading in self._meter.sample().items():
             drawn_j = reading.joules - self._last.get(uuid, reading.joules)
             self._last[uuid] = reading.joules
             sharing = jobs.on_gpu(uuid)

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -44,6 +45,9 @@ from zeus_core.gpus.base import GpuSystem
 
 log = structlog.get_logger("chase.service")
 _STOP_S = 10.0
+_SAMPLE_S = 1.0
+_RAMP_S = 1.0
+_SHORTEST_S = 0.05  # between two ticks of one kind, however fast a simulated clock runs
 
 
 class Service:
@@ -169,8 +173,12 @@ class Service:
         scheduler.add_listener(self._on_tick_event, EVENT_JOB_MISSED | EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES)
         self._every(scheduler, "control", self.config.control.interval_s, self._tick)
         for region, grid in self.controller.signals.items():
-            self._every(scheduler, f"poll {region}", grid.poll_s, lambda grid=grid: self._poll(grid))
+            self._every(scheduler, f"poll {region}", grid.poll_s, partial(self._poll, grid))
+        if self.controller.integrates:
+            self._every(scheduler, "sample", _SAMPLE_S, self.controller.sample)
         self._every(scheduler, "housekeeping", 86400.0, self._housekeeping, first_s=3600.0)
+        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # the listener tells what is worth telling
+        self._scheduler = scheduler
         scheduler.start()
         # Ticks must end before the GPUs are given back, or the last one could take them again.
         self._cleanup.append(lambda: scheduler.shutdown(wait=True))
@@ -184,11 +192,18 @@ class Service:
         first_s: float = 0.0,
     ) -> None:
         first = datetime.now(UTC) + timedelta(seconds=first_s / self.clock.rate)
-        scheduler.add_job(work, "interval", seconds=seconds / self.clock.rate, id=name, next_run_time=first)
+        period = max(seconds / self.clock.rate, _SHORTEST_S)
+        scheduler.add_job(work, "interval", seconds=period, id=name, next_run_time=first)
 
     def _tick(self) -> None:
-        self.controller.tick()
+        if self.controller.tick():
+            self._again_soon()
         self._notify("WATCHDOG=1")  # fed by the control loop alone: a hung loop must look hung
+
+    def _again_soon(self) -> None:
+        """A limit that rises by the ramp goes on at the next second, not at the next tick."""
+        soon = datetime.now(UTC) + timedelta(seconds=_RAMP_S / self.clock.rate)
+        self._scheduler.add_job(self._tick, "date", run_date=soon, id="ramp", replace_existing=True)
 
     def _poll(self, grid: GridSignal) -> None:
         if grid.poll():
@@ -197,7 +212,7 @@ class Service:
     def _housekeeping(self) -> None:
         removed = self.store.prune(self.clock.now())
         self.store.checkpoint()
-        self.events("pruned", "info", "old rows were dropped", **removed)
+        self.events("pruned", "info", "old rows were dropped", removed=removed)
 
     def _on_tick_event(self, event: JobExecutionEvent) -> None:
         if event.code == EVENT_JOB_ERROR:

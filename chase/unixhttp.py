@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -49,7 +50,7 @@ def request(
     timeout_s: float = 5.0,
     max_bytes: int = MAX_BYTES,
 ) -> dict[str, Any]:
-    """The JSON object that ``method path`` answers with.
+    """The JSON object that ``method path`` answers with. ``timeout_s`` bounds the whole of it, not each read.
 
     Raises ``TryLater`` when nobody answers or the service says that it is busy, ``ApiError`` for any other
     refusal, and ``ChaseError`` when the socket may not be used or the answer is not ours.
@@ -77,9 +78,26 @@ class _Connection(http.client.HTTPConnection):
         self._path = socket_path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock = _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+
+class _Socket(socket.socket):
+    """One deadline for all reads: a peer that drips its answer byte by byte cannot hold the caller for ever."""
+
+    _deadline_s = 0.0
+
+    def connect(self, address: Any) -> None:
+        self._deadline_s = time.monotonic() + (self.gettimeout() or 0.0)
+        super().connect(address)
+
+    def recv_into(self, *args: Any) -> int:
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self.settimeout(left_s)
+        return super().recv_into(*args)
 
 
 def _exists(path: Path) -> bool:
@@ -112,7 +130,7 @@ def _unreachable(path: Path, error: OSError | http.client.HTTPException) -> Chas
 def _parse(status: int, raw: bytes, what: str) -> dict[str, Any]:
     try:
         data = json.loads(raw) if raw else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         raise ChaseError(f"the answer to {what} (HTTP {status}) is not a JSON object; is another program there?")

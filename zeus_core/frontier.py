@@ -191,6 +191,24 @@ class Frontier:
     def at(self, setting: Setting) -> OperatingPoint | None:
         return next((point for point in self.points if point.setting == setting), None)
 
+    def capped(self, power_limit_w: float) -> Frontier:
+        """What is left at or below a limit, which becomes the reference: for a published curve on a capped card.
+
+        The point at the limit is the measured one, or linear in the limit between its neighbours. A limit above all
+        points changes nothing. Raises ``ValueError`` when none is at or below the limit.
+        """
+        below = [point for point in self.points if _limit(point.setting) <= power_limit_w]
+        above = [point for point in self.points if _limit(point.setting) > power_limit_w]
+        if not above:
+            return self
+        if not below:
+            raise ValueError(f"no operating point lies at or below {power_limit_w:g} W")
+        low = max(below, key=lambda point: _limit(point.setting))
+        high = min(above, key=lambda point: _limit(point.setting))
+        if _limit(low.setting) < power_limit_w and math.isfinite(_limit(high.setting)):
+            below.append(_between(low, high, power_limit_w))
+        return Frontier.of(below)
+
     def to_dict(self) -> dict[str, Any]:
         """Points and reference. The raw windows are rows of their own in whatever keeps this."""
         return {

@@ -1,0 +1,244 @@
+"""What a training process uses: count units of work, read what the grid wants of it.
+
+    with Job("resnet50", units="samples", total_units=90 * 1_281_167) as job:
+        for batch in loader:
+            train(batch)
+            job.step(len(batch))
+
+The step path is one addition to a number of the calling thread's own: no lock, no I/O, no device. A background
+thread tells the service how far the job is and learns the setting. Without a service, with a slow one, or with one
+that dies, the training goes on as if there were none, and is found again when there is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, SupportsFloat
+
+from chase.counter import MOST, Counter
+from chase.inside import DIRECTORY_VARIABLE, InsideLink
+from chase.messages import Advice, Summary, Terms
+from chase.reporter import Link, Reporter
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from chase.clock import Clock
+    from zeus_core.frontier import Setting
+
+logger = logging.getLogger("chase.client")
+
+ID_VARIABLE = "CHASE_JOB_ID"
+CLOSE_S = 2.0
+_LONGEST_NAME = 200  # that the service takes
+_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+
+
+class Job:
+    """One training job, as a context manager (or ``start`` and ``close``).
+
+    ``units`` is what is counted and ``total_units`` how many there will be. ``gpus`` are UUIDs or indices in bus order;
+    None means those that ``CUDA_VISIBLE_DEVICES`` shows. ``policy`` overrides keys of the region's policy, ``profile``
+    names a published frontier to use instead of measuring one. ``socket`` is the service's; None looks in the usual
+    places, again at every try.
+
+    In a process under ``chase exec`` the job is the launcher's: its GPUs, its id, its flags before these arguments.
+    Of several ranks on a node only local rank 0 talks. A forked child may go on counting, for itself alone.
+
+    Raises ``ValueError`` or ``TypeError`` for arguments that mean nothing; after that nothing here raises.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        units: str = "steps",
+        total_units: float | None = None,
+        gpus: Sequence[str | int] | None = None,
+        region: str | None = None,
+        policy: Mapping[str, Any] | None = None,
+        profile: str | None = None,
+        socket: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._env = dict(os.environ if env is None else env)
+        self.name = _named("name", name)
+        self.id = self._env.get(ID_VARIABLE) or os.urandom(16).hex()
+        self._terms = Terms(
+            _named("units", units), _total(total_units), region, None if policy is None else _plain(policy), profile
+        )
+        self._gpus = None if gpus is None else _listed(gpus)
+        self._socket = None if socket is None else Path(socket)
+        self._clock = clock
+        self._count = Counter()
+        self._own = self._count.own
+        self._reporter: Reporter | None = None
+        self._pid = 0
+        self._summary: Summary | None = None
+        self._complained = False
+
+    def step(self, n: SupportsFloat = 1) -> None:
+        """Count ``n`` units of work done. Costs an addition; may be called from any thread.
+
+        ``n`` is a number of this process: a tensor on a device is read back, which waits for the device. What is
+        no number of at least 0 is not counted and complained of once.
+        """
+        if n.__class__ is int and n > 0:
+            self._own.cell.whole += n
+        else:
+            self._step_unusual(n)
+
+    @property
+    def units_done(self) -> float:
+        """The units counted in this process so far. Never falls."""
+        return self._count.value
+
+    @property
+    def setting(self) -> Setting:
+        """What the service last wanted. Old news while not ``connected``."""
+        return self._advice.setting
+
+    @property
+    def mode(self) -> str:
+        """``speed-first``, ``efficiency-first``, ``between``, ``profiling`` or ``off``."""
+        return self._advice.mode
+
+    @property
+    def reason(self) -> str:
+        return self._advice.reason
+
+    @property
+    def connected(self) -> bool:
+        """Whether the service answered the latest report."""
+        return self._reporter is not None and self._mine() and self._reporter.answer.connected
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the job cost, once closed. None while open, without a service, and under ``chase exec``."""
+        return self._summary
+
+    def start(self) -> Self:
+        """Begin to report. Returns at once, whether there is a service or not; a second call does nothing."""
+        if self._pid:
+            return self
+        self._pid = os.getpid()
+        link = self._link() if _local_rank(self._env) == 0 else None
+        if link is not None:
+            self._begin(Reporter(link, clock=self._clock))
+        return self
+
+    def close(self, reason: str = "done") -> None:
+        """End the job; waits at most two seconds for the service. Also called when the interpreter exits."""
+        if self._reporter is None or not self._mine() or self._reporter.stopped:
+            return
+        atexit.unregister(self.close)
+        self._summary = self._reporter.stop(reason, CLOSE_S)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close(_end_reason(error))
+
+    @property
+    def _advice(self) -> Advice:
+        return Advice() if self._reporter is None else self._reporter.answer.advice
+
+    def _mine(self) -> bool:
+        """False in a forked child, which has the object but not the thread, and must not end its parent's job."""
+        return self._pid == os.getpid()
+
+    def _link(self) -> Link | None:
+        if self._env.get(ID_VARIABLE):
+            return self._inside()
+        from chase.daemonlink import DaemonLink  # http.client is not paid for by who only imports this module
+
+        return DaemonLink(
+            job_id=self.id,
+            name=self.name,
+            pid=os.getpid(),
+            units_done=lambda: self.units_done,
+            terms=self._terms,
+            gpus=self._gpus,
+            socket=self._socket,
+            env=self._env,
+        )
+
+    def _inside(self) -> Link | None:
+        directory = self._env.get(DIRECTORY_VARIABLE)
+        if not directory:
+            logger.warning("%s is set but %s is not: job %s gets no count", ID_VARIABLE, DIRECTORY_VARIABLE, self.id)
+            return None
+        return InsideLink(Path(directory), units_done=lambda: self.units_done, terms=self._terms)
+
+    def _begin(self, reporter: Reporter) -> None:
+        try:
+            reporter.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is going down
+            logger.warning("no thread to report with (%s); the training goes on without it", error)
+            return
+        self._reporter = reporter
+        atexit.register(self.close)
+
+    def _step_unusual(self, n: Any) -> None:
+        try:
+            value = math.nan if isinstance(n, str) else float(n)
+        except Exception:  # noqa: BLE001 - whatever the caller's type raises, its training goes on
+            value = math.nan
+        if 0 <= value <= MOST:
+            self._own.cell.part += value
+        elif not self._complained:
+            self._complained = True
+            logger.warning("step() takes a number of at least 0, not a %s; not counted", type(n).__name__)
+
+
+def _local_rank(env: Mapping[str, str]) -> int:
+    """The rank on this node, by whichever launcher says it first; 0 where none does."""
+    said = (env.get(name, "") for name in _RANK_VARIABLES)
+    return next((int(rank) for rank in said if rank.isdecimal()), 0)
+
+
+def _end_reason(error: BaseException | None) -> str:
+    """How the block ended. The error's type only: its text may hold what is nobody's business."""
+    if error is None or (isinstance(error, SystemExit) and not error.code):
+        return "done"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {type(error).__name__}"
+
+
+def _named(key: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{key} must be text, not {value!r}")
+    if not value.strip():
+        raise ValueError(f"{key} must not be empty")
+    if len(value) > _LONGEST_NAME:
+        raise ValueError(f"{key} must have at most {_LONGEST_NAME} letters, not {len(value)}")
+    return value
+
+
+def _total(total_units: float | None) -> float | None:
+    if total_units is not None and not 0 < total_units <= MOST:
+        raise ValueError(f"total_units must be a positive number or None, not {total_units!r}")
+    return None if total_units is None else float(total_units)
+
+
+def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:
+    if isinstance(gpus, str) or not all(isinstance(gpu, (str, int)) for gpu in gpus):
+        raise TypeError(f"gpus must be a list of UUIDs or indices, not {gpus!r}")
+    if not gpus:
+        raise ValueError("gpus must not be empty; None means those that CUDA_VISIBLE_DEVICES shows")
+    return tuple(gpus)
+
+
+def _plain(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that no later change of the caller's reaches. Raises for what JSON cannot carry."""
+    plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False))
+    return plain

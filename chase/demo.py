@@ -1,0 +1,190 @@
+"""The main job in half a minute: the real service, store, API and client, on simulated GPUs and a replayed day.
+
+Each region gets a service of its own with two simulated A40s. A training thread uses the real client over the real
+socket; how fast it trains is what the simulated cards do at the limit that the service put in force.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import logging
+import multiprocessing
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self, TextIO
+
+import structlog
+
+from chase.client import Job
+from chase.clock import ScaledClock
+from chase.config import Loaded, RegionConfig, SourceConfig, load, profile_path
+from chase.demo_report import report
+from chase.service import Service
+from zeus_core.gpus.simulated import SimulatedGpu, SimulatedSystem, load_profile
+
+REGIONS = ("gb", "us-cal-ciso")
+DAY = datetime(2023, 6, 14, tzinfo=UTC)
+PROFILE = "a40-resnet50"
+_HISTORY = timedelta(days=7)
+_HOUR = timedelta(hours=1)
+# Simulated seconds: measuring takes the first hours, the rest of the day is what the frontier is for.
+_SETTINGS = {
+    "control.gpus": "simulated",
+    "control.interval_s": 240.0,
+    "control.account_s": 300.0,
+    "control.heartbeat_s": 86400.0,
+    "control.lease_s": 3600.0,
+    "control.ramp_w_per_s": 0.0,
+    "simulated.profile": PROFILE,
+    "profile.window_s": 1200.0,
+    "profile.points": 5,
+    "profile.drift_s": 86400.0,
+    "jobs.report_s": 60.0,
+    "jobs.lease_s": 86400.0,
+    "policy.dwell_s": 1800.0,
+}
+
+
+def run(out: TextIO, *, folder: Path | None = None, seconds: float = 20.0, regions: tuple[str, ...] = REGIONS) -> int:
+    """Show it on ``out``. One simulated day takes ``seconds``; databases stay in ``folder``. Exit status."""
+    folder = folder or Path(tempfile.mkdtemp(prefix="chase-demo-"))
+    rate = 86400.0 / seconds
+    out.write(
+        f"chase demo: SIMULATED GPUs and a typical day's grid; service, store, API and client are the real ones.\n"
+        f"24 hours pass in {seconds:.0f} seconds, in {' and '.join(regions)} at once ...\n"
+    )
+    out.flush()
+    # A process each, as on two nodes: in one, two services and two trainers would wait for one interpreter lock.
+    with ProcessPoolExecutor(len(regions), mp_context=multiprocessing.get_context("spawn")) as pool:
+        days = [pool.submit(_one_day, region, folder, rate) for region in regions]
+        results = [day.result() for day in days]
+    out.writelines(text for text, _ in results)
+    out.write("\nNothing above is a measurement of real hardware. On a real node: see 'Quick start' in the README.\n")
+    return 0 if all(given_back for _, given_back in results) else 1
+
+
+def _one_day(region: str, folder: Path, rate: float) -> tuple[str, bool]:
+    """What is to be said of a region's day, and whether its GPUs were given back."""
+    with _quiet(folder / f"{region}.log"), _Day(region, folder, rate) as day:
+        day.wait()
+    text = io.StringIO()
+    report(day, text)
+    return text.getvalue(), day.given_back
+
+
+class _Day:
+    """One region's service and its training job, from midnight to midnight."""
+
+    def __init__(self, region: str, folder: Path, rate: float) -> None:
+        # A Unix socket's path is short, whatever folder the database is in.
+        self._run_dir = Path(tempfile.mkdtemp(prefix="chase-"))
+        self.loaded = _configuration(region, folder, self._run_dir)
+        self.region: RegionConfig = self.loaded.region
+        self.db = self.loaded.config.service.db_path
+        self.clock = ScaledClock(DAY, rate)
+        system = SimulatedSystem(load_profile(profile_path(PROFILE)), 2, seed=1, monotonic=self.clock.monotonic)
+        self.gpus: tuple[SimulatedGpu, ...] = system.gpus()  # type: ignore[assignment]
+        self.originals = [gpu.power_limit_w() for gpu in self.gpus]
+        self.service = Service(self.loaded, clock=self.clock, system=system)
+        self.job_id = ""
+        self._trainer = threading.Thread(target=self._train, name=f"train {region}")
+
+    def __enter__(self) -> Self:
+        self.service.startup()
+        self._trainer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._trainer.join()
+        self.service.shutdown()
+        shutil.rmtree(self._run_dir, ignore_errors=True)
+
+    def wait(self) -> None:
+        self._trainer.join()
+
+    @property
+    def given_back(self) -> bool:
+        return [gpu.power_limit_w() for gpu in self.gpus] == self.originals
+
+    def _train(self) -> None:
+        """What a training loop does, with the GPU's speed in place of the GPU."""
+        end_s = timedelta(days=1).total_seconds()
+        units = sum(gpu.rate_at(gpu.power_limit_w()) for gpu in self.gpus) * end_s
+        with contextlib.ExitStack() as stack:
+            for gpu in self.gpus:
+                gpu.occupy(os.getpid(), os.getuid())
+                stack.callback(gpu.vacate, os.getpid())
+            job = stack.enter_context(
+                Job(
+                    "resnet50",
+                    units="samples",
+                    total_units=units,
+                    gpus=[gpu.uuid for gpu in self.gpus],
+                    socket=self.loaded.config.service.socket_path,
+                    env={},
+                )
+            )
+            self.job_id = job.id
+            self._steps(job, end_s)
+
+    def _steps(self, job: Job, end_s: float) -> None:
+        last_s, owed = self.clock.monotonic(), 0.0
+        while last_s < end_s:
+            time.sleep(0.001)
+            now_s = self.clock.monotonic()
+            owed += sum(gpu.rate() for gpu in self.gpus) * (now_s - last_s)
+            last_s = now_s
+            job.step(int(owed))
+            owed -= int(owed)
+
+
+def _configuration(region: str, folder: Path, run_dir: Path) -> Loaded:
+    settings = {**_SETTINGS, "service.state_dir": folder, "service.run_dir": run_dir}
+    loaded = load(region=region, overrides={**settings, "service.db": folder / f"{region}.sqlite"}, env={})
+    trace = folder / f"{region}.csv"
+    source = SourceConfig(
+        provider="file",
+        zone=region,
+        options={"path": str(trace), "scope": loaded.region.scope, "kind": "typical"},
+    )
+    _write_trace(trace, loaded.region)
+    return dataclasses.replace(loaded, region=loaded.region.model_copy(update={"sources": (source,)}))
+
+
+def _write_trace(path: Path, region: RegionConfig) -> None:
+    """The region's typical profile as the file that its source reads: a week of history, the day, and one more."""
+    assert region.typical is not None  # noqa: S101  every shipped region has one
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["start", "end", "g_per_kwh"])
+        at = DAY - _HISTORY
+        while at < DAY + timedelta(days=2):
+            rows.writerow([at.isoformat(), (at + _HOUR).isoformat(), region.typical.at(at.month, at.hour)])
+            at += _HOUR
+
+
+@contextlib.contextmanager
+def _quiet(path: Path) -> Iterator[None]:
+    """The services' own talk goes to a file beside the databases."""
+    before = structlog.get_config()
+    with path.open("w") as file:
+        structlog.configure(
+            processors=[structlog.processors.add_log_level, structlog.processors.JSONRenderer()],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+            logger_factory=structlog.PrintLoggerFactory(file=file),
+            cache_logger_on_first_use=False,
+        )
+        try:
+            yield
+        finally:
+            structlog.configure(**before)

@@ -1,0 +1,100 @@
+"""What the demo says at the end: read from the database, as anybody could."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from chase.accounting import JobSummary, summarise
+from chase.config import RegionConfig
+from chase.explain import explain
+from chase.policy import EFFICIENCY, PROFILING, SPEED
+from chase.records import DecisionRecord
+from chase.store import Reader
+from zeus_core.frontier import Frontier
+from zeus_core.gpus.simulated import SimulatedGpu
+
+_SHOWN = 14
+
+
+class Day(Protocol):
+    """What is reported of: one region's service after it was shut down."""
+
+    region: RegionConfig
+    db: Path
+    job_id: str
+    gpus: tuple[SimulatedGpu, ...]
+    originals: list[float]
+
+    @property
+    def given_back(self) -> bool: ...
+
+
+def report(day: Day, out: TextIO) -> None:
+    with Reader(day.db) as log:
+        decisions = log.decisions(job=day.job_id)
+        intervals = log.intervals(job=day.job_id)
+    frontier = next((Frontier.from_dict(d.inputs["frontier"]) for d in decisions if d.inputs["frontier"]), None)
+    out.write(f"\n=== {day.region.name}: resnet50 on {len(day.gpus)} x {day.gpus[0].name}\n\n")
+    _measured(decisions, frontier, out)
+    _moved([d for d in decisions if d.mode in {SPEED, EFFICIENCY}], out)
+    _explained(decisions, out)
+    _cost(summarise(intervals, frontier), out)
+    limits = ", ".join(f"{gpu.power_limit_w():g} W" for gpu in day.gpus)
+    found = ", ".join(f"{limit:g} W" for limit in day.originals)
+    out.write(f"\ngiven back at {limits} (found at {found})\ndatabase: {day.db}\n")
+    out.write(f"  chase decisions --db {day.db}\n")
+
+
+def _measured(decisions: Sequence[DecisionRecord], frontier: Frontier | None, out: TextIO) -> None:
+    if frontier is None:
+        out.write("the frontier was not measured to its end\n")
+        return
+    began = next(d.at for d in decisions if d.mode == PROFILING)
+    ended = next(d.at for d in decisions if d.mode in {SPEED, EFFICIENCY})
+    hours = (ended - began).total_seconds() / 3600
+    out.write(f"frontier, measured while training in {hours:.1f} simulated hours (* is on the hull):\n")
+    out.write("      limit   samples/s   J/sample   slowdown\n")
+    for point in frontier.points:
+        mark = "*" if point in frontier.hull else " "
+        out.write(
+            f"    {mark} {point.setting!s:<7} {point.rate:9.0f}   {point.joules_per_unit:8.4f}"
+            f"   {frontier.slowdown(point):+8.1%}\n"
+        )
+
+
+def _moved(decisions: Sequence[DecisionRecord], out: TextIO) -> None:
+    """The decisions that changed something, from midnight on."""
+    changes = [d for last, d in zip([None, *decisions], decisions, strict=False) if last is None or last.mode != d.mode]
+    out.write(f"\n{len(decisions)} decisions after that; those that changed the mode:\n")
+    out.write("      id  time (UTC)  g/kWh  limit   mode              why\n")
+    for d in changes[:_SHOWN]:
+        grams = "-" if d.intensity_g_per_kwh is None else f"{d.intensity_g_per_kwh:.0f}"
+        limit = "-" if d.power_limit_w is None else f"{d.power_limit_w:g} W"
+        out.write(f"    {d.id:>4}  {d.at:%d. %H:%M}   {grams:>5}  {limit:<6}  {d.mode:<16}  {d.code}\n")
+
+
+def _explained(decisions: Sequence[DecisionRecord], out: TextIO) -> None:
+    chosen = next((d for d in decisions if d.mode == EFFICIENCY and d.code == "above-threshold"), None)
+    if chosen is not None:
+        out.write(f"\nchase explain {chosen.id}:\n")
+        out.writelines(f"    {line}\n" for line in explain(chosen).lines())
+
+
+def _cost(summary: JobSummary, out: TextIO) -> None:
+    out.write(f"\nenergy    {summary.energy_j / 3.6e6:8.3f} kWh ({summary.method})")
+    if summary.reference_energy_j is not None and summary.slowdown is not None:
+        share = 1 - summary.energy_j / summary.reference_energy_j
+        out.write(f", {share:.1%} less than the same work at full power; slowdown {summary.slowdown:+.1%}")
+    if summary.grams is not None:
+        out.write(f"\ncarbon    {summary.grams:8.0f} g at the typical profile's intensities")
+    if summary.saved_grams is not None and summary.reference_grams:
+        share = summary.saved_grams / summary.reference_grams
+        out.write(f"\nsaved     {summary.saved_grams:8.0f} g, {share:.1%} of full power's")
+    if summary.efficiency_grams is not None and summary.timing_grams is not None:
+        out.write(
+            f"\n   of it  {summary.efficiency_grams:8.0f} g efficiency: the best fixed setting of the same total time"
+            f"\n          {summary.timing_grams:8.0f} g timing: the rest, measuring the frontier included"
+        )
+    out.write("\n")

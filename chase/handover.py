@@ -1,0 +1,78 @@
+"""How the processes of one launched job and their launcher tell each other things: small files in a private directory.
+
+The launcher alone talks to the service. Each process inside that counts (a ``Job`` that found ``CHASE_JOB_DIR``) keeps
+one file with its own count, the launcher reports their sum, and leaves the service's answer in another file. So units
+are counted once however many processes follow or accompany each other, a process killed at any moment leaves its last
+count behind, and with the launcher the lease ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chase.errors import ChaseError
+from chase.inside import ADVICE, COUNT, OFTEN_S, read, write
+from chase.messages import Answer, Terms, number
+
+_MISSED = 3  # reports that the launcher may miss before its word is old
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one process inside has done, and what it says of the job."""
+
+    units_done: float
+    terms: Terms
+
+
+class Handover:
+    """The launcher's end of the directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._terms = Terms()
+
+    @classmethod
+    def create(cls, env: Mapping[str, str] = os.environ) -> Handover:
+        """In the user's run directory, or where temporary files go. Raises ``OSError`` when neither takes it."""
+        run_dir = env.get("XDG_RUNTIME_DIR")
+        with contextlib.suppress(OSError):
+            if run_dir:
+                return cls(Path(tempfile.mkdtemp(prefix="chase-job-", dir=run_dir)))
+        return cls(Path(tempfile.mkdtemp(prefix="chase-job-")))
+
+    def gather(self) -> Count:
+        """The sum over all processes that count in the unit of the first of them, and what that one said of the job."""
+        counts = list(self._counts())
+        if counts and self._terms.units is None:
+            self._terms = counts[0].terms
+        same = [count.units_done for count in counts if count.terms.units == self._terms.units]
+        return Count(sum(same), self._terms)
+
+    def publish(self, answer: Answer) -> None:
+        """Leave an answer for the processes inside. Where the disk is full they see that the last one is old."""
+        good_until_s = time.monotonic() + _MISSED * max(answer.next_s, OFTEN_S)
+        data = {
+            **answer.advice.to_dict(),
+            "connected": answer.connected,
+            "next_s": answer.next_s,
+            "good_until_s": good_until_s,
+        }
+        with contextlib.suppress(OSError):
+            write(self.directory / ADVICE, data)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _counts(self) -> Iterator[Count]:
+        for path in sorted(self.directory.glob(f"*{COUNT}"), key=lambda path: path.name):
+            with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
+                data = read(path)
+                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data))

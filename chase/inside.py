@@ -1,0 +1,78 @@
+"""A process inside a launched job: its end of the files through which launcher and processes talk.
+
+Kept apart from the launcher's end (``handover.py``), as every training process imports this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from chase.errors import ChaseError
+from chase.messages import MAX_BYTES, Advice, Answer, Terms, number
+
+DIRECTORY_VARIABLE = "CHASE_JOB_DIR"
+ADVICE = "advice.json"
+COUNT = ".count.json"
+OFTEN_S = 1.0  # looking at a file costs nothing, so a process inside need not wait for the next report
+
+
+class InsideLink:
+    """A link whose far side is the launcher. The launcher ends the job and sums it up."""
+
+    patience_s = OFTEN_S
+
+    def __init__(self, directory: Path, *, units_done: Callable[[], float], terms: Terms) -> None:
+        # In order of arrival, so that the first to count is the first in the list.
+        name = f"{time.monotonic_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{COUNT}"
+        self._count = directory / name
+        self._advice = directory / ADVICE
+        self._units_done = units_done
+        self._terms = terms
+
+    def exchange(self) -> Answer:
+        try:
+            self._deposit()
+            return self._latest()
+        except OSError as error:
+            raise ChaseError(f"this job's launcher is gone ({error.strerror})") from error
+
+    def end(self, reason: str) -> None:
+        del reason  # other processes of the job may go on
+        self._deposit()
+
+    def _deposit(self) -> None:
+        write(self._count, {**self._terms.to_dict(), "units_done": self._units_done()})
+
+    def _latest(self) -> Answer:
+        """Not connected, quietly, where the launcher has no answer of its own: it has said so itself."""
+        try:
+            data = read(self._advice)
+        except FileNotFoundError:
+            return Answer(next_s=OFTEN_S)
+        fresh = time.monotonic() <= (number(data, "good_until_s") or 0.0)
+        next_s = number(data, "next_s") or OFTEN_S
+        return Answer(Advice.from_dict(data), min(next_s, OFTEN_S), connected=fresh and data.get("connected") is True)
+
+
+def write(path: Path, data: Mapping[str, Any]) -> None:
+    """All or nothing for whoever reads; not for a power cut, after which nobody does."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_text(json.dumps(data, allow_nan=False))
+    beside.replace(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    try:
+        data = json.loads(raw) if len(raw) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise ChaseError(f"{path} holds something else than a launcher and its job write")
+    return data

@@ -1,0 +1,205 @@
+"""``chase exec -- COMMAND``: run a command as one job of the service, from outside and without changing it.
+
+The command is started first and never waits: registering, reporting and looking for a service that is not there happen
+beside it. The launcher holds the job's lease; what the command counts reaches it through ``handover``. If the launcher
+is killed the command goes on, the lease ends, and the GPUs are given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chase import foreground, unixhttp
+from chase.client import CLOSE_S, ID_VARIABLE
+from chase.daemonlink import DaemonLink
+from chase.foreground import Ended, Held
+from chase.handover import Handover
+from chase.inside import DIRECTORY_VARIABLE
+from chase.messages import Answer, Summary, Terms
+from chase.reporter import Reporter, logger
+from chase.summary import lines
+
+SOCKET_VARIABLE = "CHASE_SOCKET"
+_LONGEST_NAME = 200  # that the service takes
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    name: str | None = None,
+    gpus: Sequence[str | int] | None = None,
+    terms: Terms | None = None,
+    socket: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    level: int = logging.WARNING,
+) -> int:
+    """Run ``argv`` as a job and return the status to exit with; die of the signal that it died of, if any.
+
+    ``gpus`` None means those that the environment shows. ``terms`` (total, region, policy, profile) go before what a
+    ``Job`` inside says; what is counted, and in which unit, the ``Job`` knows best. ``level`` is from where on the
+    launcher's own news go to stderr. Raises ``ValueError`` without a command; returns 127 or 126 for one that is not
+    found or cannot be run. Call it from the main thread.
+    """
+    if not argv:
+        raise ValueError("there is no command to run; write it after --")
+    env = dict(os.environ if env is None else env)
+    try:
+        with foreground.held_signals() as held:
+            if env.get(ID_VARIABLE):  # a launcher inside a launched job, which the outer one reports
+                return foreground.wait(foreground.spawn(argv, env, held), held).repeat()
+            launch = _Launch(name or job_name(argv), terms or Terms(), gpus, socket, env, level)
+            return launch.run(argv, held).repeat()
+    except foreground.CannotRun as error:
+        _say(str(error))
+        return error.status
+
+
+def job_name(argv: Sequence[str]) -> str:
+    """What a person would call it: the script or module that an interpreter or launcher runs, else the command."""
+    script = next((arg for arg in argv[1:] if arg.endswith(".py")), None)
+    module = argv[argv.index("-m") + 1] if "-m" in argv[:-1] else None
+    return (Path(script or module or argv[0]).name or argv[0])[:_LONGEST_NAME]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    name: str
+    terms: Terms
+    gpus: Sequence[str | int] | None
+    socket: Path | None
+    env: Mapping[str, str]
+    level: int
+
+    def run(self, argv: Sequence[str], held: Held) -> Ended:
+        with _news_on_stderr(self.level), _handover(self.env) as handover:
+            job_id = os.urandom(16).hex()
+            child = foreground.spawn(argv, self._inner(job_id, handover), held)
+            link = LauncherLink(self._daemon(job_id, child, handover), handover, self.terms)
+            reporter = _started(Reporter(link))
+            ended = foreground.wait(child, held)
+            summary = None if reporter is None else reporter.stop(_reason(ended), CLOSE_S)
+            if link.registered_once:
+                self._sum_up(summary, job_id, link.units)
+        return ended
+
+    def _inner(self, job_id: str, handover: Handover) -> dict[str, str]:
+        return {
+            **self.env,
+            ID_VARIABLE: job_id,
+            DIRECTORY_VARIABLE: str(handover.directory),
+            SOCKET_VARIABLE: str(self.socket or unixhttp.default_socket(self.env)),
+        }
+
+    def _daemon(self, job_id: str, child: int, handover: Handover) -> DaemonLink:
+        return DaemonLink(
+            job_id=job_id,
+            name=self.name,
+            pid=child,
+            units_done=lambda: handover.gather().units_done,
+            terms=self.terms,
+            gpus=self.gpus,
+            socket=self.socket,
+            env=self.env,
+        )
+
+    def _sum_up(self, summary: Summary | None, job_id: str, units: str) -> None:
+        if summary is None:
+            _say(f"job {self.name}: the service gave no summary; see chase decisions --job {job_id}")
+            return
+        for line in lines(summary, name=self.name, job_id=job_id, units=units):
+            _say(line)
+
+
+class LauncherLink:
+    """Reports for all processes of the job and passes the answers on to them."""
+
+    patience_s = DaemonLink.patience_s
+
+    def __init__(self, daemon: DaemonLink, handover: Handover, flags: Terms) -> None:
+        self._daemon = daemon
+        self._handover = handover
+        self._flags = flags
+        self._last = Answer()
+
+    @property
+    def registered_once(self) -> bool:
+        return self._daemon.registered_once
+
+    @property
+    def units(self) -> str:
+        return self._terms().units or "steps"
+
+    def exchange(self) -> Answer:
+        self._daemon.amend(self._terms())
+        self._last = replace(self._last, connected=False)
+        try:
+            self._last = self._daemon.exchange()
+        finally:
+            self._handover.publish(self._last)
+        return self._last
+
+    def end(self, reason: str) -> Summary | None:
+        self._daemon.amend(self._terms())
+        return self._daemon.end(reason)
+
+    def _terms(self) -> Terms:
+        said = self._handover.gather().terms
+        return replace(self._flags.or_else(said), units=said.units or self._flags.units)
+
+
+@contextlib.contextmanager
+def _handover(env: Mapping[str, str]) -> Iterator[Handover]:
+    try:
+        handover = Handover.create(env)
+    except OSError as error:
+        _say(f"no place for the job's own files ({error}); what the command counts will not be known")
+        yield Handover(Path(os.devnull))
+        return
+    try:
+        yield handover
+    finally:
+        handover.remove()
+
+
+@contextlib.contextmanager
+def _news_on_stderr(level: int) -> Iterator[None]:
+    """The reporter's log is this process's talk; nobody else has configured it."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("chase: %(message)s"))
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+def _started(reporter: Reporter) -> Reporter | None:
+    try:
+        reporter.start()
+    except RuntimeError as error:
+        _say(f"no thread to report with ({error}); the command runs without the service")
+        return None
+    return reporter
+
+
+def _reason(ended: Ended) -> str:
+    if ended.signal is not None:
+        return f"killed by {foreground.signal_name(ended.signal)}"
+    return f"failed: exit status {ended.status}" if ended.status else "done"
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # stderr may be closed; the command's status is worth more than our line
+        sys.stderr.write(f"chase: {line}\n")
+        sys.stderr.flush()

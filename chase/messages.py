@@ -1,0 +1,164 @@
+"""What a job, its launcher and the service tell each other, as values that were checked on the way in.
+
+Bytes from another process are never trusted: each ``from_dict`` takes what it knows, leaves what it does not know,
+and raises ``ChaseError`` for a value that cannot be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from chase.errors import ChaseError
+from zeus_core.frontier import Setting
+
+MAX_BYTES = 64 * 1024
+_MOST = 1e15  # far beyond any watt, second or count that is meant
+_SHOWN = 60  # characters of a wrong value in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a job says of itself beside its name. None is left to the launcher's flags and the service's defaults."""
+
+    units: str | None = None
+    total_units: float | None = None
+    region: str | None = None
+    policy: Mapping[str, Any] | None = None
+    profile: str | None = None
+
+    def or_else(self, other: Terms) -> Terms:
+        """These terms, with what they leave open taken from ``other``."""
+        missing = [f.name for f in fields(self) if getattr(self, f.name) is None]
+        return replace(self, **{name: getattr(other, name) for name in missing})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Terms:
+        policy = data.get("policy")
+        if not (policy is None or isinstance(policy, dict)):
+            raise ChaseError(f"policy must be a table, not {_short(policy)}")
+        return cls(
+            units=text(data, "units"),
+            total_units=number(data, "total_units"),
+            region=text(data, "region"),
+            policy=policy,
+            profile=text(data, "profile"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the service last said: the setting that it wants (and sets, unless ``control`` is ``observe``), and why."""
+
+    setting: Setting = field(default_factory=Setting)
+    mode: str = "off"
+    control: str = "observe"
+    reason: str = ""
+
+    def __str__(self) -> str:
+        observed = " (observed only)" if self.control == "observe" else ""
+        return f"{self.mode}, {self.setting}{observed}" + (f": {self.reason}" if self.reason else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "setting": self.setting.to_dict(),
+            "mode": self.mode,
+            "control": self.control,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Advice:
+        mode = text(data, "mode")
+        if mode is None or "setting" not in data:
+            raise ChaseError("an answer without mode and setting is none of the service's")
+        control = text(data, "control") or ("observe" if data.get("observed") else "control")
+        return cls(_setting(data["setting"]), mode, control, text(data, "reason") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of one exchange. ``next_s`` is how long to wait for the next, in this machine's seconds."""
+
+    advice: Advice = field(default_factory=Advice)
+    next_s: float = 5.0
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a job cost, by the service's account. None is not known.
+
+    The reference is the same units at full power: the point measured at the limit that was found.
+    """
+
+    energy_j: float | None = None
+    grams: float | None = None
+    seconds: float | None = None
+    units: float | None = None
+    method: str | None = None
+    reference_energy_j: float | None = None
+    reference_grams: float | None = None
+    slowdown: float | None = None
+    decisions: float | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Summary:
+        signed = {"slowdown", "grams", "reference_grams"}  # a marginal intensity may be negative
+        numbers = {
+            f.name: number(data, f.name, low=-_MOST if f.name in signed else 0.0)
+            for f in fields(cls)
+            if f.name != "method"
+        }
+        return cls(**numbers, method=text(data, "method"))
+
+
+def number(data: Mapping[str, Any], key: str, *, low: float = 0.0, high: float = _MOST) -> float | None:
+    """A finite number within bounds, or None where there is none. Raises ``ChaseError`` for anything else."""
+    value = data.get(key)
+    if value is None:
+        return None
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (plain and low <= value <= high):  # NaN fails the comparison
+        raise ChaseError(f"{key} must be a number from {low:g} to {high:g}, not {_short(value)}")
+    return float(value)
+
+
+def text(data: Mapping[str, Any], key: str) -> str | None:
+    """Text without control characters, so that it may be shown. Raises ``ChaseError`` for anything but text."""
+    value = data.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ChaseError(f"{key} must be text, not {_short(value)}")
+    return "".join(letter if letter.isprintable() else " " for letter in value[:1000])
+
+
+def _setting(data: object) -> Setting:
+    if data is None:
+        return Setting()
+    if not isinstance(data, dict):
+        raise ChaseError(f"setting must be a table, not {_short(data)}")
+    return Setting(
+        power_limit_w=number(data, "power_limit_w", low=1.0, high=1e6),
+        sm_clock_mhz=_whole(data, "sm_clock_mhz"),
+        batch_size=_whole(data, "batch_size"),
+        plan=text(data, "plan"),
+        paused=data.get("paused") is True,
+    )
+
+
+def _whole(data: Mapping[str, Any], key: str) -> int | None:
+    value = number(data, key, low=1.0, high=1e12)
+    if value is not None and not value.is_integer():
+        raise ChaseError(f"{key} must be a whole number, not {value!r}")
+    return None if value is None else int(value)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
