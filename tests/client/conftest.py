@@ -1,0 +1,38 @@
+"""The service's side of the socket, for the tests of the client."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from daemon_peer import PeerDaemon
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """A directory whose path leaves room for a socket's name, which may have 107 bytes."""
+    directory = Path(tempfile.mkdtemp(prefix="chase-"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def socket_path(short_dir: Path) -> Path:
+    return short_dir / "chase.sock"
+
+
+@pytest.fixture
+def daemon(socket_path: Path) -> Iterator[PeerDaemon]:
+    with PeerDaemon(socket_path).running() as peer:
+        yield peer
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine that runs the tests may have set."""
+    names = ["CHASE_JOB_ID", "CHASE_JOB_DIR", "CHASE_JOB_GPUS", "CHASE_SOCKET", "CUDA_VISIBLE_DEVICES"]
+    for name in [*names, "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"]:
+        monkeypatch.delenv(name, raising=False)
