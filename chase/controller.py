@@ -75,7 +75,7 @@ class Controller:
 
     def register(self, wanted: Registration, peer: Peer) -> Job:
         with self._lock:
-            region = wanted.region or self.config.service.region
+            region = wanted.region or next(iter(self.signals))  # service.region may be the path of its file
             if region not in self.signals:
                 known = ", ".join(sorted(self.signals))
                 raise JobRefused(422, "unknown-region", f"this service polls {known}, not {region!r}")
