@@ -45,7 +45,8 @@ with Job("parent", gpus=[sys.argv[1]]) as job:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     assert job.units_done == 10
 print(job.id)
-"""done = _python(code, CHASE_SOCKET=socket_path)
+"""
+    done = _python(code, CHASE_SOCKET=socket_path)
     assert done.returncode == 0, done.stderr
     assert len(daemon.ended) == 1
     ended = daemon.ended[done.stdout.strip()]
@@ -89,11 +90,10 @@ def test_a_child_forked_at_any_moment_can_count(socket_path):
 
 def test_a_child_may_have_a_job_of_its_own(daemon, socket_path):
     """A forked child that makes a job registers it as another one."""
-    code = (
-        """
-import os
+    code = """
+import os, sys
 from chase.client import Job
-with Job("parent", gpus=["%s"]):
+with Job("parent", gpus=[sys.argv[1]]):
     pid = os.fork()
     if pid == 0:
         with Job("child", gpus=[sys.argv[1]]) as job:
@@ -101,8 +101,6 @@ with Job("parent", gpus=["%s"]):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 """
-        % UUIDS
-    )
     done = _python(code, CHASE_SOCKET=socket_path)
     assert done.returncode == 0, done.stderr
     assert sorted((job["name"], job["units_done"]) for job in daemon.ended.values()) == [
@@ -146,9 +144,8 @@ assert time.monotonic() - began < 2.5
 def test_a_script_that_ends_at_once_ends_cleanly(daemon, socket_path):
     """A thread in the middle of its first exchange does not disturb the interpreter's end."""
     for _ in range(5):
-        done = _python(
-            "import sys; from chase.client import Job; Job('blink', gpus=[sys.argv[1]]).start()", CHASE_SOCKET=socket_path
-        )
+        code = "import sys; from chase.client import Job; Job('blink', gpus=[sys.argv[1]]).start()"
+        done = _python(code, CHASE_SOCKET=socket_path)
         assert (done.returncode, done.stderr) == (0, "")
     assert len(daemon.ended) == 5
 
