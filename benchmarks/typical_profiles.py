@@ -17,21 +17,21 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
 ROOT = Path(__file__).resolve().parent.parent
 REGIONS = ROOT / "config" / "regions"
-HOUR = timedelta(hours=1)
 
-# The stamps of this file change their meaning where one hour is missing. Sunrise and sunset in the solar column show
-# that they are the START of the hour before this moment and its END after it; read so, the hours join without a gap.
-EIA_STAMPS_ARE_ENDS_FROM = datetime(2022, 6, 13, 18, tzinfo=UTC)
-
-# gCO2eq/kWh over the life cycle: medians of IPCC AR5 WG III, Annex III, table A.III.2; it has none for oil and for the
-# rest, for which 650 and 230 (its figure for biomass) stand in: together 2 % of what is generated.
-FACTORS = {"WND": 11, "SUN": 41, "WAT": 24, "NG": 490, "COL": 820, "NUC": 12, "OIL": 650, "OTH": 230}
+# Zone and column of each region. For California there is EIA-930 data of 2022 in the public domain, which is not used: by
+# its stamps the sun rises and sets half an hour earlier up to 2022-06-13 than afterwards, so they do not mean one thing,
+# and it counts no imports, while the live source does.
+SOURCES = {
+    "de": ("DE", "lifecycle_gco2e_per_kwh"),
+    "gb": ("GB", "direct_gco2_per_kwh"),
+    "us-cal-ciso": ("US-CAL-CISO", "lifecycle_gco2e_per_kwh"),
+}
 
 Sample = tuple[datetime, float]
 Table = list[list[int]]
@@ -41,28 +41,12 @@ def data_dir() -> Path:
     return Path(os.environ.get("CHASE_DATA") or ROOT.parent / "shared" / "data")
 
 
-def electricity_maps(zone: str, column: str, data: Path) -> Iterator[Sample]:
-    """Stamps are the start of the hour."""
-    for row in _rows(data / "intensity" / f"{zone}_2023_hourly.csv.gz"):
-        yield datetime.fromisoformat(row["start_utc"]), float(row[column])
-
-
-def eia_930_california(data: Path) -> Iterator[Sample]:
-    """What California generates, weighted by ``FACTORS``. Hours without data are left out."""
-    for row in _rows(data / "intensity" / "CISO_2022_eia930_mix.csv.gz"):
-        if all(row[fuel] for fuel in FACTORS):
-            stamp = datetime.fromisoformat(row["timestamp"])
-            generated = {fuel: float(row[fuel]) for fuel in FACTORS}
-            grams = sum(FACTORS[fuel] * megawatts for fuel, megawatts in generated.items())
-            yield stamp if stamp < EIA_STAMPS_ARE_ENDS_FROM else stamp - HOUR, grams / sum(generated.values())
-
-
 def samples(region: str, data: Path) -> Iterator[Sample]:
-    if region == "gb":
-        return electricity_maps("GB", "direct_gco2_per_kwh", data)
-    if region == "de":
-        return electricity_maps("DE", "lifecycle_gco2e_per_kwh", data)
-    return eia_930_california(data)
+    """Hours of 2023 by their start, from the data sets of Electricity Maps."""
+    zone, column = SOURCES[region]
+    with gzip.open(data / "intensity" / f"{zone}_2023_hourly.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield datetime.fromisoformat(row["start_utc"]), float(row[column])
 
 
 def table(found: Iterator[Sample]) -> Table:
@@ -86,10 +70,6 @@ def toml(figures: Table) -> str:
     return "g_per_kwh = [\n" + "".join(f"  [{', '.join(map(str, row))}],\n" for row in figures) + "]\n"
 
 
-def regions() -> list[str]:
-    return sorted(path.stem for path in REGIONS.glob("*.toml"))
-
-
 def write(region: str, figures: Table) -> None:
     path = REGIONS / f"{region}.toml"
     path.write_text(re.sub(r"g_per_kwh = \[\n(.*\n)*?\]\n", toml(figures), path.read_text()))
@@ -101,7 +81,7 @@ def main(arguments: list[str]) -> int:
         print(f"{data}: the data is not here; set CHASE_DATA to its folder", file=sys.stderr)
         return 1
     worst = 0.0
-    for region in regions():
+    for region in SOURCES:
         figures = table(samples(region, data))
         if "--write" in arguments:
             write(region, figures)
@@ -110,11 +90,6 @@ def main(arguments: list[str]) -> int:
         print(f"{region}: 288 figures, mean {mean:.0f} gCO2eq/kWh, shipped ones differ by at most {difference:g}")
         worst = max(worst, difference)
     return 0 if worst == 0 else 1
-
-
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
 
 
 if __name__ == "__main__":

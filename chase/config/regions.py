@@ -42,7 +42,10 @@ _VARIABLE = matching(
 
 
 def _plain_url(value: str) -> str:
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// address")
     if parts.username or parts.password or parts.query or parts.fragment:

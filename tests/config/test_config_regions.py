@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import SecretStr
+
+from chase.config import config_dir, load, load_region, region_ids
+from chase.config.regions import SourceConfig
+from chase.errors import ConfigError
+from providers import registry
+
+SECRET = "Hunter2-abcdef"
+SHIPPED = ("de", "gb", "us-cal-ciso")
+
+
+def _error(path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_region(path)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    return str(caught.value)
+
+
+def test_the_shipped_regions_are_these():
+    """A region that is added gets its tests here."""
+    assert tuple(region_ids()) == SHIPPED
+
+
+@pytest.mark.parametrize("region", SHIPPED)
+def test_a_shipped_region_loads_and_is_whole(region):
+    """Each shipped region has its file's name, a real time zone, a source, and a typical profile of its own scope."""
+    found = load_region(region)
+
+    assert found.id == region
+    assert ZoneInfo(found.time_zone)
+    assert found.sources
+    assert {source.provider for source in found.sources} <= set(registry.names())
+    assert found.typical.scope == found.scope
+    assert [len(row) for row in found.typical.g_per_kwh] == [24] * 12
+    assert load(region=region, env={}).config.service.region == region
+
+
+@pytest.mark.parametrize("region", SHIPPED)
+def test_a_shipped_regions_sources_are_asked_for_its_scope(region):
+    """Electricity Maps gives what the region says; NESO, which gives direct emissions only, serves a direct region."""
+    found = load_region(region)
+
+    for source in found.sources:
+        if source.provider == "electricity_maps":
+            assert source.options["scope"] == found.scope
+            assert source.token_env == "ELECTRICITYMAPS_TOKEN"
+        if source.provider == "neso":
+            assert (found.scope, source.token_env) == ("direct", None)
+
+
+def test_great_britain_is_asked_without_a_key_first():
+    """Out of the box, without any token, one region has a live source."""
+    assert [source.provider for source in load_region("gb").sources] == ["neso", "electricity_maps"]
+
+
+@pytest.mark.parametrize("region", SHIPPED)
+def test_licences_are_in_the_file_and_in_the_notice(region):
+    """Who made the figures of a typical profile is said where they are and in NOTICE, in the words they ask for."""
+    typical = load_region(region).typical
+    notice = (config_dir().parent / "NOTICE").read_text()
+    attribution = (
+        "Contains information from Electricity Maps, made available under the Open Database License (ODbL) 1.0"
+    )
+
+    assert f"config/regions/{region}.toml" in notice
+    assert str(typical.year) in typical.source
+    assert attribution in notice
+    assert (attribution in typical.licence) == ("Electricity Maps" in typical.source)
+    assert ("public domain" in typical.licence) == ("EIA" in typical.source)
+
+
+def test_typical_days_look_like_their_grids():
+    """California's summer noon is far below its evening; Germany is dirtier than Great Britain; nothing is absurd."""
+    ciso, de, gb = (load_region(region).typical for region in ("us-cal-ciso", "de", "gb"))
+
+    assert ciso.at(6, 20) < 0.75 * ciso.at(6, 4)  # 13:00 and 21:00 by the sun there
+    assert min(min(row) for row in de.g_per_kwh) > min(min(row) for row in gb.g_per_kwh)
+    for typical in (ciso, de, gb):
+        assert all(50 < value < 600 for row in typical.g_per_kwh for value in row)
+
+
+def test_a_region_file_of_ones_own(write, region_text):
+    """What a file leaves out has defaults; what it says is there."""
+    found = load_region(write(region_text, "home.toml"))
+
+    assert (found.pue, found.typical, found.policy) == (1.0, None, {})
+    assert found.sources[0].options == {"path": "/var/lib/grid.csv"}
+
+
+def test_a_token_is_read_when_asked_and_never_shown():
+    """The secret comes from the variable that is named, stripped, and its text form is stars."""
+    source = SourceConfig(provider="electricity_maps", zone="DE", token_env="GRID_TOKEN")
+
+    token = source.token({"GRID_TOKEN": f" {SECRET}\n"})
+
+    assert isinstance(token, SecretStr)
+    assert token.get_secret_value() == SECRET
+    assert SECRET not in f"{token} {token!r} {source!r} {source.model_dump_json()}"
+
+
+@pytest.mark.parametrize("env", [{}, {"GRID_TOKEN": ""}, {"GRID_TOKEN": "  \n"}])
+def test_a_token_that_is_not_set_is_none(env):
+    """Unset and blank are the same: no token."""
+    assert SourceConfig(provider="x", zone="y", token_env="GRID_TOKEN").token(env) is None
+    assert SourceConfig(provider="x", zone="y").token(env) is None
+
+
+def test_a_token_comes_from_the_environment_of_the_moment(monkeypatch):
+    """The process's own environment is the default, as it is when asked."""
+    monkeypatch.setitem(os.environ, "GRID_TOKEN", SECRET)
+
+    assert SourceConfig(provider="x", zone="y", token_env="GRID_TOKEN").token().get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (('"home"', '"Home Region"'), 3, 'region.id = "Home Region": must be small letters, digits and -'),
+        (('name = "Home"', "name = 5"), 4, "region.name = 5: must be text in quotes"),
+        (('name = "Home"', ""), 2, "region.name is missing; add it (Name for people)"),
+        (('"Europe/Berlin"', '"Europe/Berlim"'), 5, "must be an IANA time zone; did you mean 'Europe/Berlin'?"),
+        (('"Europe/Berlin"', '"../../etc/passwd"'), 5, "must be an IANA time zone"),
+        (('"Europe/Berlin"', '"qqqqqq"'), 5, "must be an IANA time zone, such as 'Europe/London'"),
+        (('"average"', '"avg"'), 6, "region.signal = \"avg\": must be 'average' or 'marginal'"),
+        (('"lifecycle"', '"lifecicle"'), 7, "did you mean 'lifecycle'?"),
+        (('"EUR"', '"euro"'), 8, "region.currency = \"euro\": must be three capitals (ISO 4217), such as 'EUR'"),
+        (('"EUR"', '"EUR"\npue = 0.9'), 9, "region.pue = 0.9: must be greater than or equal to 1"),
+        (('"EUR"', '"EUR"\npeu = 1.1'), 9, "region.peu is not a setting; did you mean pue?"),
+        (('"EUR"', '"EUR"\nsources = []'), 9, "sources stands under [region]; it has a table of its own"),
+        (("[region]", "[regions]"), 2, "regions is not a table of a region file; there are region, sources, typical"),
+        (("[region]", ""), 0, "has no [region] table, so it is not a region file"),
+        (("[region]", ""), 3, "id is not a table of a region file; put it under [region]"),
+        (('"file"', '"files"'), 11, "is unknown; did you mean 'file'? There are: "),
+        (('"file"', '"energy_charts"'), 11, "is unknown; "),
+        (('zone = "home"', ""), 10, "sources.0.zone is missing; add it (The zone by the provider's own id)"),
+        (('zone = "home"', 'zone = ""'), 12, 'sources.0.zone = "": must not be empty'),
+        (("path =", "auth-token ="), 13, "must not hold auth-token: name an environment variable in token_env instead"),
+        (("path =", "apiKey ="), 13, "must not hold apiKey"),
+        (('path = "/var/lib/grid.csv"', "path = [1]"), 13, "options.path = [1]: must be text, a number, true or false"),
+        (("[[sources]]", "[sources]"), 10, "sources = { ... }: must be a list"),
+    ],
+)
+def test_a_mistake_in_a_region_file_is_named(write, region_text, change, line, said):
+    """Every kind of wrong fact or source has its own sentence with its line; 0 stands for the file as a whole."""
+    path = write(region_text.replace(*change, 1), "home.toml")
+
+    begin = f"{path}:{line}: " if line else f"{path}: "
+    assert any(text.startswith(begin) and said in text for text in _error(path).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('region = "x"', "sources.0.region is not a setting; there are provider, zone, token_env, base_url, options"),
+        (f'token = "{SECRET}"', "sources.0.token is not a setting; did you mean token_env?"),
+        (f'secret = "{SECRET}"', "a secret belongs into an environment variable, and its NAME into token_env"),
+        (f'token_env = "{SECRET}"', "must be the NAME of an environment variable"),
+        ("token_env = 5", "sources.0.token_env: must be text in quotes"),
+        (f'base_url = "https://u:{SECRET}@x.org"', "must hold no user, password or query"),
+        (f'base_url = "https://x.org/?k={SECRET}"', "must hold no user, password or query"),
+        (f'base_url = "{SECRET}"', "must be an http:// or https:// address"),
+        (f'base_url = "https://[{SECRET}"', "must be an http:// or https:// address"),
+        (f'base_url = "ftp://{SECRET}"', "must be an http:// or https:// address"),
+    ],
+)
+def test_secrets_in_a_source_are_refused_and_not_repeated(write, region_text, line, said):
+    """A token, where only the name of its variable belongs, is refused; neither message nor traceback holds it."""
+    path = write(f"{region_text}{line}\n", "home.toml")
+
+    error = _error(path)
+
+    assert error.startswith(f"{path}:14: ")
+    assert said in error
+
+
+def test_all_mistakes_of_a_region_file_come_at_once(write, region_text):
+    """Facts and sources are told together."""
+    text = region_text.replace('"average"', '"avg"').replace('zone = "home"', "zone = 5").replace('"EUR"', '"E"')
+
+    assert len(_error(write(text, "home.toml")).splitlines()) == 3
+
+
+def test_defaults_in_a_region_file_are_checked_as_settings(write, region_text, env):
+    """[policy] and [signal] of a region file get the errors of the service file, all at once."""
+    path = write(f"{region_text}\n[policy]\ndwel_s = 5\neta = 2\n[signal]\nfresh_s = 0\npolicy = 1\n", "home.toml")
+
+    lines = _error(path).splitlines()
+
+    assert [line.split(": ")[1] for line in lines] == [
+        "policy.dwel_s is not a setting; did you mean dwell_s?",
+        "policy.eta = 2",
+        "signal.fresh_s = 0",
+        "signal.policy is not a setting; there are fresh_s, usable_s, history_h, timeout_connect_s, timeout_read_s",
+    ]
+
+
+def test_a_clash_between_region_and_service_names_the_region_file(write, region_text, env):
+    """A region's default that is good alone and impossible with the service file is shown where it stands."""
+    path = write(f'{region_text}\n[policy]\nspeed_below = "p90"\n', "home.toml")
+
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(path))}:16: policy.speed_below and "):
+        load(region=path, env=env)
+
+
+@pytest.mark.parametrize("table", ["policy = 3", "signal = 3", "typical = 3", "region = 3"])
+def test_a_table_must_be_a_table(write, region_text, table):
+    """A value where a table belongs is refused by its name."""
+    name = table.split(" ", maxsplit=1)[0]
+    body = "" if name == "region" else region_text
+
+    assert f"{name} must be a table: write [{name}]" in _error(write(f"{table}\n{body}", "home.toml"))
+
+
+def test_signal_average_belongs_under_region(write, region_text):
+    """The kind of signal at the top of a region file, where [signal] is a table of settings, is told where to go."""
+    assert "signal must be a table" in _error(write(f'signal = "average"\n{region_text}', "home.toml"))
+
+
+def test_the_same_source_twice_is_refused(write, region_text):
+    """A source that is listed again, under another token or none, would be asked twice for nothing."""
+    source = region_text[region_text.index("[[sources]]") :]
+
+    error = _error(path := write(f'{region_text}{source}token_env = "OTHER"\n', "home.toml"))
+
+    assert error == f"{path}:14: sources.1 (file home) is sources.0 again; remove one"
+
+
+def test_two_sources_that_differ_in_anything_are_two(write, region_text):
+    """The same provider for another zone or with other options is another source."""
+    source = region_text[region_text.index("[[sources]]") :]
+    text = region_text + source.replace("grid.csv", "other.csv") + source.replace('zone = "home"', 'zone = "x"')
+
+    assert len(load_region(write(text, "home.toml")).sources) == 3
+
+
+def _typical(rows: int = 12, hours: int = 24, value: object = 100, scope: str = "lifecycle") -> str:
+    row = f"[{', '.join([str(value)] * hours)}]"
+    table = ",\n".join([row] * rows)
+    return f'[typical]\nsource = "s"\nyear = 2023\nlicence = "l"\nscope = "{scope}"\ng_per_kwh = [\n{table}\n]\n'
+
+
+def test_a_typical_profile_alone_is_a_region(write, region_text):
+    """A region that nobody measures can live on a past year."""
+    text = region_text[: region_text.index("[[sources]]")] + _typical()
+
+    assert load_region(write(text, "home.toml")).typical.at(12, 23) == 100
+
+
+@pytest.mark.parametrize(
+    ("typical", "said"),
+    [
+        (_typical(rows=11), "typical.g_per_kwh = [[100, 100"),
+        (_typical(rows=11), "must have at least 12 values, and has 11"),
+        (_typical(hours=25), "typical.g_per_kwh.0 = [100, 100"),
+        (_typical(hours=23), "must have at least 24 values, and has 23"),
+        (_typical(value=-1), "typical.g_per_kwh.0.0 = -1: must be greater than or equal to 0"),
+        (_typical(value="nan"), "typical.g_per_kwh.0.0 = nan: must be a finite number"),
+        (_typical(value='"100"'), 'typical.g_per_kwh.0.0 = "100": must be a number'),
+        (_typical(value=50_000), "must be less than or equal to 5000"),
+        (_typical(scope="direct"), "typical is direct and region.scope is lifecycle; they are never mixed"),
+        (_typical().replace("2023", "23"), "typical.year = 23: must be greater than or equal to 2000"),
+        (_typical().replace('licence = "l"\n', ""), "typical.licence is missing; add it"),
+    ],
+)
+def test_a_typical_profile_is_checked_cell_by_cell(write, region_text, typical, said):
+    """12 months of 24 finite intensities of the region's own scope, with their source and licence, or an error."""
+    assert said in _error(write(region_text + typical, "home.toml"))
+
+
+def test_a_region_without_any_source_is_refused(write, region_text):
+    """Without a source and without a typical profile there would never be a signal."""
+    path = write(region_text[: region_text.index("[[sources]]")], "home.toml")
+
+    assert _error(path) == f"{path}:2: has neither [[sources]] nor [typical]; with nothing to ask there is no signal"
+
+
+def test_a_region_by_name_cannot_leave_its_folder():
+    """A name is a name; only what looks like a path is one."""
+    with pytest.raises(ConfigError, match="is unknown"):
+        load_region("..")
