@@ -24,9 +24,9 @@ from statistics import fmean
 ROOT = Path(__file__).resolve().parent.parent
 REGIONS = ROOT / "config" / "regions"
 
-# Zone and column of each region. For California there is EIA-930 data of 2022 in the public domain, which is not used: by
-# its stamps the sun rises and sets half an hour earlier up to 2022-06-13 than afterwards, so they do not mean one thing,
-# and it counts no imports, while the live source does.
+# Zone and column of each region. For California there is EIA-930 data of 2022 in the public domain, which is not used:
+# by its stamps the sun rises and sets half an hour earlier up to 2022-06-13 than afterwards, so they do not mean one
+# thing, and it counts no imports, while the live source does.
 SOURCES = {
     "de": ("DE", "lifecycle_gco2e_per_kwh"),
     "gb": ("GB", "direct_gco2_per_kwh"),
