@@ -43,7 +43,8 @@ class CommandSetter:
             "power_limit_w": f"{power_limit_w:.3f}".rstrip("0").rstrip("."),
             "power_limit_mw": str(round(power_limit_w * 1000)),
         }
-        refuse_untrusted(self._program)
+        if objection := objection_to(self._program):
+            raise NoPermission(f"setter command: {objection}", uuid=gpu.uuid, call=_CALL)
         self._run([str(self._program), *(word.format_map(values) for word in self._argv[1:])], gpu)
 
     def lock_sm_clocks_mhz(self, gpu: Gpu, low_mhz: int, high_mhz: int) -> None:  # noqa: ARG002  # Setter
@@ -83,28 +84,30 @@ def find_program(name: str) -> Path:
     if found is None:
         raise ActuationError(f"setter command: {name} is not an executable file; give its absolute path")
     program = Path(found).resolve()
-    refuse_untrusted(program)
+    if objection := objection_to(program):
+        raise ActuationError(f"setter command: {objection}")
     return program
 
 
-def refuse_untrusted(program: Path) -> None:
-    """As root, run nothing that another user could have written: the file and all folders above it.
+def objection_to(program: Path) -> str:
+    """Why root should not run ``program``: another user could have written it, or a folder above it.
 
-    Raises ``ActuationError``. A sticky folder passes, since nobody can replace another's file there.
+    Empty when there is nothing against it. A sticky folder passes, since nobody can replace another's file there.
     """
     if os.geteuid() != 0:
-        return
+        return ""
     for path in (program, *program.parents):
         try:
             info = path.stat()
         except OSError as error:
-            raise ActuationError(f"setter command: {path}: {error.strerror}") from error
-        shared = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
-        if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not shared):
-            raise ActuationError(
-                f"setter command: as root, {program} is not run, since others may write {path}: "
+            return f"{path}: {error.strerror}"
+        sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
+        if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
+            return (
+                f"as root, {program} is not run, since others may write {path}: "
                 "give it to root and take away the write permission of group and others"
             )
+    return ""
 
 
 def _check_placeholders(argv: Sequence[str]) -> None:
