@@ -50,8 +50,8 @@ class Mark(NamedTuple):
 class Reading:
     """Joules since the meter began, never falling, up to monotonic time ``at`` (None before the first reading).
 
-    ``method`` is that of the piece booked last. ``epoch`` counts the counter's resets, ``refused`` the impossible readings; ``lost`` is whether the last sample
-    found the GPU gone or hanging.
+    ``method`` is that of the piece booked last. ``epoch`` counts the counter's resets, ``refused`` the impossible
+    readings; ``lost`` is whether the last sample found the GPU gone or hanging.
     """
 
     joules: float

@@ -76,6 +76,8 @@ class GpuProfile:
             raise ProfileError("idle_w < min_w <= default_w <= max_w does not hold")
         if not self.points:
             raise ProfileError("there is no [[point]]")
+        if min(point.watts for point in self.points) <= self.idle_w:
+            raise ProfileError(f"watts of every point must exceed idle_w, {self.idle_w:g}")
         limits = [point.power_limit_w for point in self.points]
         if any(left >= right for left, right in itertools.pairwise(limits)):
             raise ProfileError(f"power_limit_w of the points must ascend, not {limits}")
@@ -93,6 +95,16 @@ class GpuProfile:
     def watts_at(self, power_limit_w: float) -> float:
         """Mean draw at work under a limit. Low limits are not kept by real cards: it may lie above."""
         return _along(self._limits, self._draws, power_limit_w)
+
+    def rate_drawing(self, watts: float) -> float:
+        """Units per second where the draw is held at ``watts`` otherwise than by a limit.
+
+        Below the lowest published draw the rate goes with the clock, and the power above idle with its cube.
+        """
+        least = self._draws[0]
+        if watts >= least:
+            return _along(self._draws, self._rates, watts)
+        return self._rates[0] * math.cbrt(max(0.0, watts - self.idle_w) / (least - self.idle_w))
 
 
 def load_profile(path: Path | Traversable) -> GpuProfile:

@@ -1,7 +1,7 @@
 """GPUs that are not there: published curves on any clock, so that a day passes in seconds and every figure is exact.
 
 A card at work draws what its profile says for the limit in force, scaled between idle and that by its load. A locked
-SM clock f acts like the limit at which the card would run at f, taking power above idle to go with f cubed.
+SM clock bounds that draw, taking power above idle to go with the cube of the clock.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class SimulatedGpu:
     def rate(self) -> float:
         """Units of work per second now, at the limit and clocks in force and the load on the card."""
         with self._lock:
-            return self.profile.rate_at(self._effective_limit_w()) * self._load()
+            limit_w, busy_w = self._limit_w, self._busy_w()
+            bound = busy_w < self.profile.watts_at(limit_w)
+            full = self.profile.rate_drawing(busy_w) if bound else self.profile.rate_at(limit_w)
+            return full * self._load()
 
     def occupy(self, pid: int, uid: int | None, load: float = 1.0) -> None:
         """Process ``pid`` works on this card with a ``load`` of 0 to 1; again with another load to change it."""
@@ -107,8 +110,7 @@ class SimulatedGpu:
         with self._lock:
             if not self._load():
                 return MIN_SM_MHZ
-            above_idle = self.profile.watts_at(self._effective_limit_w()) - self.profile.idle_w
-            share = math.cbrt(max(0.0, above_idle / self._dynamic_w()))
+            share = math.cbrt((self._busy_w() - self.profile.idle_w) / self._dynamic_w())
             return max(MIN_SM_MHZ, round(MAX_SM_MHZ * share))
 
     def supported_sm_clocks_mhz(self) -> tuple[int, ...]:
@@ -159,15 +161,16 @@ class SimulatedGpu:
     def _dynamic_w(self) -> float:
         return self.profile.watts_at(self.profile.max_w) - self.profile.idle_w
 
-    def _effective_limit_w(self) -> float:
+    def _busy_w(self) -> float:
+        """The draw with the whole card at work."""
+        limited_w = self.profile.watts_at(self._limit_w)
         if self._locked_mhz is None:
-            return self._limit_w
+            return limited_w
         share = min(1.0, self._locked_mhz[1] / MAX_SM_MHZ)
-        return min(self._limit_w, self.profile.idle_w + self._dynamic_w() * share**3)
+        return min(limited_w, self.profile.idle_w + self._dynamic_w() * share**3)
 
     def _draw_w(self) -> float:
-        busy_w = self.profile.watts_at(self._effective_limit_w())
-        return self.profile.idle_w + (busy_w - self.profile.idle_w) * self._load()
+        return self.profile.idle_w + (self._busy_w() - self.profile.idle_w) * self._load()
 
     def _advance(self) -> None:
         """Book the draw up to now; to be called before anything that it depends on changes."""
