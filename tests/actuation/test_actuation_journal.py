@@ -240,6 +240,16 @@ def test_directory_comes_back(journal: Journal, entry: Entry):
     assert journal.read(UUID) == entry
 
 
+def test_directory_that_became_a_file(journal: Journal, entry: Entry):
+    """Whatever lies where the directory was, a write that cannot be made says so and nothing else."""
+    journal.directory.rmdir()
+    journal.directory.write_text("")
+    with pytest.raises(JournalError, match="nothing was changed"):
+        journal.write(entry)
+    with pytest.raises(JournalError, match="cannot be removed"):
+        journal.remove(UUID)
+
+
 def test_state_directory_that_is_a_file(tmp_path: Path):
     """A state directory that cannot be one is named."""
     (tmp_path / "state").write_text("")

@@ -15,6 +15,7 @@ import math
 import os
 import re
 import zlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,7 +128,8 @@ class Journal:
             if not settled:
                 _sync_directory(self.directory)
         except OSError as error:
-            path.with_suffix(".tmp").unlink(missing_ok=True)
+            with suppress(OSError):
+                path.with_suffix(".tmp").unlink()
             raise _unwritable(path, error) from error
 
     def remove(self, uuid: str) -> None:

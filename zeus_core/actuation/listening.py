@@ -35,7 +35,8 @@ def listening(path: Path, uid: int, gid: int | None = None) -> Iterator[socket.s
             temporary.replace(path)
             inode = path.stat().st_ino
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
             raise ActuationError(f"cannot listen on {path} for uid {uid}: {error.strerror}") from error
         try:
             yield listener
