@@ -30,10 +30,10 @@ from providers.base import (
 )
 from providers.options import Options, web_address
 from providers.reading import check_interval, ends, gather, instant, intensity, record, records, shown, within
+from providers.reply import Body, Reply
 
 if TYPE_CHECKING:
     from providers.redact import Secret
-    from providers.reply import Reply
     from providers.session import Session
 
 BASE_URL = "https://api.electricitymaps.com"
@@ -183,10 +183,11 @@ class ElectricityMaps:
             raise NoData(f"{self.name} has published nothing for zone {self.zone}")
         if _is_sandbox(reply, rows):
             raise PlanError(f"{self.name}: a sandbox key gives random data for {self.zone}; use a production key")
-        granularity = reply.get("temporalGranularity", self._granularity)
-        if granularity not in _STEPS:
+        granularity = reply.get("temporalGranularity") or self._granularity
+        step = _STEPS.get(str(granularity))
+        if step is None:
             raise SchemaError(f"{self.name}: temporalGranularity is {shown(granularity)}, not {', '.join(_STEPS)}")
-        until = ends([at for row in rows if (at := _start(row)) is not None], _STEPS[granularity])
+        until = ends([at for row in rows if (at := _start(row)) is not None], step)
         return gather(rows, lambda row: self._point(row, until, issued_at), where=f"{self.name} {self.zone}")
 
     def _point(self, row: Any, until: Mapping[datetime, datetime], issued_at: datetime | None) -> IntensityPoint | None:
@@ -217,7 +218,7 @@ class ElectricityMaps:
     def _judge(self, reply: Reply) -> ProviderError | None:
         said = f"{self.name}, zone {self.zone}: {reply.status} {reply.message}".rstrip()
         words = reply.message.lower()
-        if reply.status == 401:  # noqa: PLR2004 - HTTP's own numbers are its names
+        if reply.status == 401 and reply.body is not Body.HTML:  # noqa: PLR2004 - HTTP's own numbers are its names
             return self._refused(said, words, reply)
         if reply.status == 403 and words:  # noqa: PLR2004
             return PlanError(said)

@@ -42,7 +42,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 class FileProvider:
     """Options: ``path``, ``format``, ``column`` (of the value), ``signal``, ``scope``, ``boundary``, ``kind`` (of rows
-    that do not say), ``step_s`` (of rows without an end), ``max_bytes``.
+    that do not say), ``step_s`` (of rows without an end), ``poll_s`` (how often to look), ``max_bytes``.
     """
 
     name = "file"
@@ -69,6 +69,7 @@ class FileProvider:
         self._boundary = Boundary(given.text("boundary", Boundary.UNSPECIFIED, choices=tuple(Boundary)))
         self._kind = Kind(given.text("kind", Kind.MEASURED, choices=tuple(Kind)))
         self._step_s = given.number("step_s", 0.0, low=1.0, high=31 * 86400.0)
+        self._poll_s = given.number("poll_s", 10.0, low=0.05, high=86400.0)
         self._max_bytes = int(given.number("max_bytes", 16 * 1024 * 1024, low=1, high=1024**3))
         given.finish()
         if not self._path.name:
@@ -86,7 +87,7 @@ class FileProvider:
             observed=True,
             forecast=True,
             step_s=self._step_s or 3600.0,
-            poll_s=10.0,
+            poll_s=self._poll_s,
             forecast_horizon_s=7 * 86400.0,
         )
 
@@ -135,21 +136,28 @@ class FileProvider:
 
     def _refresh(self) -> None:
         """Read only what was written since the last time."""
+        descriptor = self._opened()
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            found = os.fstat(descriptor)
+            version = (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+            if version != self._version:
+                self._check(found)
+                with open(descriptor, "rb", closefd=False) as stream:
+                    self._take(stream.read(self._max_bytes))
+                self._version = version
+        except OSError as error:
+            raise Transient(f"{self._path} cannot be read: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        """Without waiting, should it be a pipe."""
+        try:
+            return os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             raise Transient(f"{self._path} does not exist (yet)") from None
         except (OSError, ValueError) as error:
             raise BadRequest(f"{self._path} cannot be opened: {error}") from None
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 - by its descriptor
-            found = os.fstat(descriptor)
-            version = (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
-            if version == self._version:
-                return
-            self._check(found)
-            content = stream.read(self._max_bytes + 1)
-        self._take(content[: self._max_bytes])
-        self._version = version
 
     def _check(self, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -22,7 +21,7 @@ def intensity(value: object, what: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"{what} is {shown(value)}, not a number")
-    if not (math.isfinite(value) and 0 <= value <= MOST_G_PER_KWH):
+    if not 0 <= value <= MOST_G_PER_KWH:
         raise SchemaError(f"{what} is {shown(value)}, not within 0 to {MOST_G_PER_KWH:g} g/kWh")
     return float(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ class Reply:
     url: str
     status: int
     body: Body
-    data: Any
+    data: Any = field(repr=False)
     message: str
     location: str
     retry_after_s: float | None

@@ -9,7 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from providers.base import ProviderError, RateLimited, Transient
 from providers.deadline import Deadlines, Expired
 from providers.pace import Pace
-from providers.redact import Redactor, Secret, bare
+from providers.redact import Redactor, Secret, Texts, bare
 from providers.reply import Judge, judge_by_status, read
 
 if TYPE_CHECKING:
@@ -75,15 +75,17 @@ class Session:
         self,
         url: str,
         *,
-        params: Mapping[str, str | Secret] | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
+        params: Texts | None = None,
+        headers: Texts | None = None,
         judge: Judge = lambda _: None,
     ) -> Any:
         """The parsed body. ``judge`` sees each reply first and may name the error; else its status decides.
 
-        Raises ``ProviderError`` only, without address details or secrets in text or context.
+        Raises ``ProviderError`` only, without secrets in text, context or the locals of its traceback.
         """
-        query, head = self._revealed(params or {}), self._revealed(headers or {})
+        query, head = params or {}, headers or {}
+        for secret in (text for text in (*query.values(), *head.values()) if isinstance(text, Secret)):
+            self._redactor.protect(secret)
         until = self._monotonic() + self._deadline_s
         attempt = 1
         while True:
@@ -96,14 +98,7 @@ class Session:
             self._sleep(wait_s)
             attempt += 1
 
-    def _revealed(self, given: Mapping[str, str | Secret]) -> dict[str, str]:
-        """As the wire needs it; whatever is secret is masked in logs and errors from here on."""
-        for value in given.values():
-            if isinstance(value, Secret):
-                self._redactor.protect(value)
-        return {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
-
-    def _once(self, url: str, query: Mapping[str, str], head: Mapping[str, str], judge: Judge, until: float) -> Any:
+    def _once(self, url: str, query: Texts, head: Texts, judge: Judge, until: float) -> Any:
         host = urlsplit(bare(url)).netloc
         self._take_turn(host, until)
         reply = read(self._fetch(url, query, head, until), now=self._now(), clean=self._redactor.clean)
@@ -122,7 +117,7 @@ class Session:
         if wait_s > 0:
             self._sleep(wait_s)
 
-    def _fetch(self, url: str, query: Mapping[str, str], head: Mapping[str, str], until: float) -> RawReply:
+    def _fetch(self, url: str, query: Texts, head: Texts, until: float) -> RawReply:
         transport, seconds = self._opened(), until - self._monotonic()
         try:
             return self._deadlines.run(lambda: transport.get(url, query, head, seconds=seconds), seconds)

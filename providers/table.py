@@ -42,6 +42,8 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            raise Transient(f"{name} ends within a character; is it being written?") from None
         line = content.count(b"\n", 0, error.start) + 1
         raise SchemaError(f"{name} line {line}: byte {content[error.start]:#04x} is not UTF-8") from None
 
@@ -75,7 +77,7 @@ def _json(text: str, name: str) -> Iterator[Row]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
+        if _is_cut(text.strip(), error):
             raise Transient(f"{name}: the JSON ends too early; is it being written?") from None
         raise SchemaError(f"{name} line {error.lineno} column {error.colno}: {error.msg}") from None
     except (ValueError, RecursionError) as error:
@@ -86,6 +88,12 @@ def _json(text: str, name: str) -> Iterator[Row]:
         raise SchemaError(f"{name}: no list of rows, nor one under {', '.join(_LISTS)}")
     for number, item in enumerate(document, start=1):
         yield _object(item, f"{name} item {number}")
+
+
+def _is_cut(text: str, error: json.JSONDecodeError) -> bool:
+    """It began as a document and never came to the end of one."""
+    open_end = error.pos >= len(text) or error.msg.startswith("Unterminated") or not text.endswith(("]", "}"))
+    return open_end and text.startswith(("[", "{"))
 
 
 def _json_lines(text: str, name: str) -> Iterator[Row]:

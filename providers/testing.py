@@ -24,7 +24,7 @@ _EXPECTED = {Kind.FORECAST, Kind.TYPICAL}
 
 
 class ProviderSuite:
-    """``SECRETS`` are texts that ``repr`` must never show; a source with nothing to say of the hours around ``NOW`` fails."""
+    """``SECRETS`` are texts that ``repr`` must never show. The source has data for the hours around ``NOW``."""
 
     NOW: ClassVar[datetime] = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
     SECRETS: ClassVar[tuple[str, ...]] = ()

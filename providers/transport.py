@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import requests
 import urllib3.exceptions as low
 
 from providers.base import BadRequest, ProviderError, Transient
-from providers.redact import bare
+from providers.redact import Texts, bare, plain
 
 _CHUNK = 4096
 _REDIRECTS = 3
@@ -28,7 +28,7 @@ class RawReply:
     content_type: str
     retry_after: str | None
     location: str
-    body: bytes
+    body: bytes = field(repr=False)
 
 
 class Transport:
@@ -46,24 +46,30 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    def get(self, url: str, params: Mapping[str, str], headers: Mapping[str, str], *, seconds: float) -> RawReply:
+    def get(self, url: str, params: Texts, headers: Texts, *, seconds: float) -> RawReply:
         until = time.monotonic() + seconds
         try:
             return self._get(url, params, headers, until)
+        except ProviderError as error:
+            failure = type(error)(str(error))
         except (requests.RequestException, low.HTTPError, OSError, ValueError, zlib.error) as error:
             failure = explain(error, bare(url))
-        raise failure  # outside the handler: the original names the whole address, and would hang on as its context
+        raise failure  # out here, so that what the libraries say and hold does not hang on as its context
 
-    def _get(self, url: str, params: Mapping[str, str], headers: Mapping[str, str], until: float) -> RawReply:
-        query: Mapping[str, str] | None = params
+    def _get(self, url: str, params: Texts, headers: Texts, until: float) -> RawReply:
         for _ in range(_REDIRECTS + 1):
             with self._http.get(
-                url, params=query, headers=headers, timeout=self._timeout, stream=True, allow_redirects=False
+                url,
+                params=plain(params),
+                headers=plain(headers),
+                timeout=self._timeout,
+                stream=True,
+                allow_redirects=False,
             ) as response:
                 target = urljoin(response.url, response.headers.get("Location", ""))
                 if not response.is_redirect or not _same_place(urlsplit(response.url), urlsplit(target)):
                     return self._reply(response, target if response.is_redirect else "", until)
-            url, query = target, None
+            url, params = target, {}
         raise Transient(f"{bare(url)} redirects without end")
 
     def _reply(self, response: requests.Response, location: str, until: float) -> RawReply:

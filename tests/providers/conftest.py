@@ -47,11 +47,11 @@ def elsewhere() -> Iterator[GridServer]:
 
 @pytest.fixture
 def make_session(clock: ManualClock) -> Iterator[Callable[..., Session]]:
-    """Sessions whose waits move ``clock``, while sockets keep to real and tiny timeouts."""
+    """Sessions whose waits move ``clock``, while sockets keep to real timeouts."""
     made: list[Session] = []
 
     def make(**given: object) -> Session:
-        defaults = {"timeout": (0.5, 0.3), "monotonic": clock.monotonic, "sleep": clock.advance, "now": clock.now}
+        defaults = {"timeout": (5.0, 5.0), "monotonic": clock.monotonic, "sleep": clock.advance, "now": clock.now}
         made.append(Session(**{**defaults, "jitter": lambda: 1.0, **given}))
         return made[-1]
 

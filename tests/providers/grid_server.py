@@ -77,18 +77,24 @@ def bomb(mebibytes: int) -> Answer:
 
 
 class GridServer:
-    """``answers`` are played in turn, the last one for ever; ``answer_with`` may be a function of the request."""
+    """``answers`` are played in turn, the last one for ever; each may be a function of the request."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.released = threading.Event()
         self._answers: list[Answer | Answerer] = [as_json({})]
         self._lock = threading.Lock()
-        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._server = _Quiet(("127.0.0.1", 0), _Handler)
+        self._server.grid = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
         self._thread.start()
         self.host = f"127.0.0.1:{self._server.server_port}"
         self.url = f"http://{self.host}"
+
+    @property
+    def answer(self) -> Answer | Answerer:
+        """The one to be played next."""
+        return self._answers[0]
 
     def answer_with(self, *answers: Answer | Answerer) -> None:
         self._answers = list(answers)
@@ -99,7 +105,7 @@ class GridServer:
         self._server.server_close()
         self._thread.join()
 
-    def _next(self, request: Request) -> Answer:
+    def play(self, request: Request) -> Answer:
         with self._lock:
             self.requests.append(request)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -109,47 +115,48 @@ class GridServer:
 class _Quiet(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    grid: GridServer
 
     def handle_error(self, request, client_address):
         """Clients that hang up are what these tests are about."""
 
 
-def _handler(grid: GridServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Quiet
 
-        def do_GET(self):
-            parts = urlsplit(self.path)
-            query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self._play(grid._next(Request(parts.path, query, headers)))
+    def do_GET(self):
+        parts = urlsplit(self.path)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.grid.play(Request(parts.path, query, headers))
+        self.server.grid.released.wait(answer.first_s)
+        if answer.drip_headers:
+            self._drip(b"HTTP/1.1 200 OK\r\n" + b"X-Slow: yes\r\n" * 1000, answer.each_s)
+        else:
+            self._send(answer)
 
-        def _play(self, answer: Answer):
-            grid.released.wait(answer.first_s)
-            if answer.drip_headers:
-                return self._drip(b"HTTP/1.1 200 OK\r\n" + b"X-Slow: yes\r\n" * 1000, answer.each_s)
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            length = len(answer.body) if answer.declared is None else answer.declared
-            self.send_header(*(("Transfer-Encoding", "chunked") if answer.chunked else ("Content-Length", str(length))))
-            self.end_headers()
-            self.close_connection = length != len(answer.body) or answer.chunked
-            if answer.chunked:
-                self.wfile.write(b"%x\r\n" % len(answer.body))
-            return self._drip(answer.body, answer.each_s)
+    def _send(self, answer: Answer):
+        length = len(answer.body) if answer.declared is None else answer.declared
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header(*(("Transfer-Encoding", "chunked") if answer.chunked else ("Content-Length", str(length))))
+        self.end_headers()
+        self.close_connection = length != len(answer.body) or answer.chunked
+        if answer.chunked:
+            self.wfile.write(b"%x\r\n" % len(answer.body))
+        self._drip(answer.body, answer.each_s)
 
-        def _drip(self, body: bytes, each_s: float):
-            if not each_s:
-                self.wfile.write(body)
+    def _drip(self, body: bytes, each_s: float):
+        if not each_s:
+            self.wfile.write(body)
+            return
+        for byte in body:
+            if self.server.grid.released.wait(each_s):
                 return
-            for byte in body:
-                if grid.released.wait(each_s):
-                    return
-                self.wfile.write(bytes([byte]))
+            self.wfile.write(bytes([byte]))
 
-        def log_message(self, *_):
-            """The tests look at ``requests``."""
-
-    return Handler
+    def log_message(self, *_):
+        """The tests look at ``requests``."""

@@ -69,7 +69,9 @@ def test_a_machine_out_of_threads_is_survived(monkeypatch):
     """Where no thread can be started the call fails as one that expired, and the next may succeed."""
     deadlines = Deadlines[bool](threads=1)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
+        patch.setattr(
+            threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
+        )
         with pytest.raises(Expired, match="no thread"):
             deadlines.run(lambda: True, 5.0)
     assert deadlines.run(lambda: True, 5.0)

@@ -7,7 +7,19 @@ import sys
 
 import pytest
 
-HEAVY = ("requests", "urllib3", "numpy", "torch", "scipy", "pydantic", "fastapi", "structlog", "chase", "zeus_core", "pynvml")
+HEAVY = (
+    "requests",
+    "urllib3",
+    "numpy",
+    "torch",
+    "scipy",
+    "pydantic",
+    "fastapi",
+    "structlog",
+    "chase",
+    "zeus_core",
+    "pynvml",
+)
 
 
 def _loaded_after(statements: str) -> set[str]:

@@ -72,7 +72,8 @@ def test_a_token_is_wrapped_at_the_door(given):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("electricitymaps", "electricity_maps"), ("nesso", "neso"), ("files", "file"), ("Static", "static")]
+    ("name", "meant"),
+    [("electricitymaps", "electricity_maps"), ("nesso", "neso"), ("files", "file"), ("Static", "static")],
 )
 def test_an_unknown_name_gets_a_suggestion(given, name, meant):
     """The error names what was written, what was probably meant, and all there is."""
@@ -152,7 +153,9 @@ def test_wrong_options_are_refused_at_once(given, name, options, text):
         registry.create(name, **{**given, "options": options})
 
 
-@pytest.mark.parametrize("base_url", ["grid.example", "ftp://grid.example", "http://", "http://[::1", "https://g/?k=v", "https://u:pw@g"])
+@pytest.mark.parametrize(
+    "base_url", ["grid.example", "ftp://grid.example", "http://", "http://[::1", "https://g/?k=v", "https://u:pw@g"]
+)
 @pytest.mark.parametrize("name", ["neso", "electricity_maps"])
 def test_a_base_url_that_cannot_be_used_is_refused(given, name, base_url):
     """With an example of a good one, and without quoting what may hold a password."""

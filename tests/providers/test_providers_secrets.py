@@ -17,13 +17,21 @@ PLAIN = "PlainToken98765"
 
 
 def _everything_said(error: BaseException) -> str:
-    """The text, the repr, the traceback, and those of whatever hangs on as cause or context."""
+    """The text, the repr, the traceback with our locals, and those of whatever hangs on as cause or context."""
     said = ["".join(traceback.format_exception(error))]
     pending: BaseException | None = error
     while pending is not None:
-        said += [str(pending), repr(pending), repr(vars(pending)), repr(pending.args)]
+        said += [str(pending), repr(pending), repr(vars(pending)), repr(pending.args), *_locals(pending)]
         pending = pending.__cause__ or pending.__context__
     return "\n".join(said)
+
+
+def _locals(error: BaseException) -> list[str]:
+    """What a log with local variables in its tracebacks would show of our code."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = [frame for frame in frames if frame.f_globals["__name__"].startswith("providers.")]
+    assert ours
+    return [repr(value) for frame in ours for value in frame.f_locals.values()]
 
 
 @pytest.mark.parametrize("token", [TOKEN, PLAIN])
@@ -46,7 +54,9 @@ def test_a_token_in_the_query_is_never_told(server, make_session, caplog, token,
     said = ""
     with caplog.at_level(logging.DEBUG):
         try:
-            make_session(attempts=2).get_json(server.url, params={"securityToken": Secret(token), "zone": "DE"})
+            make_session(attempts=2, timeout=(5.0, 0.1)).get_json(
+                server.url, params={"securityToken": Secret(token), "zone": "DE"}
+            )
         except ProviderError as error:
             said = _everything_said(error)
     assert server.requests[0].query["securityToken"] == token

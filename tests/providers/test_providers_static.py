@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -28,15 +29,15 @@ class TestStaticSuite(ProviderSuite):
         return _provider(scope="lifecycle")
 
 
-@given(st.datetimes(datetime(1971, 1, 1), datetime(2999, 12, 31)), st.integers(0, 60))
-def test_every_time_has_its_month_and_hour(at, hours):
+@given(st.integers(0, 50 * 366 * 86400), st.integers(0, 60))
+def test_every_time_has_its_month_and_hour(second, hours):
     """Points cover the interval without a gap, each with the value of its own month and UTC hour."""
-    start = at.replace(tzinfo=UTC)
+    start = datetime(1990, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     end = start + timedelta(hours=hours, minutes=1)
     points = _provider().observe(start, end).points
     assert points[0].start <= start
     assert points[-1].end >= end
-    for before, after in zip(points, points[1:], strict=False):
+    for before, after in pairwise(points):
         assert before.end == after.start
     assert all(point.g_per_kwh == 100.0 * point.start.month + point.start.hour for point in points)
 
