@@ -37,7 +37,11 @@ _TRIGGERS = ("hold", "signal", "signal", "signal", "gpu", "policy", "policy", "p
 
 
 class Controller:
-    """Holds the jobs and moves their GPUs. ``actuator`` None means that nothing can be set, for ``observe_reason``."""
+    """Holds the jobs and moves their GPUs.
+
+    ``actuator`` None means that nothing can be set, for ``observe_reason``. The first of ``regions`` is the node's own;
+    each has its signal.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Controller:
         self.system = system
         self.signals = dict(signals)
         self._regions = dict(regions)
+        self._home = next(iter(self._regions))  # where this node is; the first one given
         self.events = events
         self._actuator = actuator
         self._observe_reason = observe_reason
@@ -75,7 +80,7 @@ class Controller:
 
     def register(self, wanted: Registration, peer: Peer) -> Job:
         with self._lock:
-            region = wanted.region or next(iter(self.signals))  # service.region may be the path of its file
+            region = wanted.region or self._home
             if region not in self.signals:
                 known = ", ".join(sorted(self.signals))
                 raise JobRefused(422, "unknown-region", f"this service polls {known}, not {region!r}")

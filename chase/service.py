@@ -223,24 +223,9 @@ class Service:
             self.events("tick-late", "warning", f"{event.job_id} tick came late or overran its interval", once=True)
 
     def _start_api(self) -> None:
-        listener = _listen(self.config.service.socket_path, self.config.service.socket_group)
+        listener = listen(self.config.service.socket_path, self.config.service.socket_group)
         app = create_app(self.controller, lambda: self.config, self._facts)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http=PeerProtocol,
-                loop="asyncio",
-                ws="none",
-                lifespan="off",
-                access_log=False,
-                proxy_headers=False,  # a header must never overwrite what the kernel said of the caller
-                server_header=False,
-                log_config=None,
-                limit_concurrency=128,
-                timeout_keep_alive=5,
-                timeout_graceful_shutdown=2,
-            )
-        )
+        server = uvicorn.Server(uvicorn.Config(app, http=PeerProtocol, **server_settings()))
         thread = threading.Thread(target=server.run, args=([listener],), name="api", daemon=True)
         thread.start()
 
@@ -261,7 +246,7 @@ class Service:
             "uptime_s": self.clock.monotonic() - self._began_s,
             "now": self.clock.now().isoformat().replace("+00:00", "Z"),
             "clock_rate": self.clock.rate,
-            "region": self.config.service.region,
+            "region": self.loaded.region.id,
             "db": str(self.config.service.db_path),
             "store_ok": health.ok,
             "store_reason": health.reason,
@@ -317,7 +302,23 @@ def _instance_lock(path: Path) -> Callable[[], None]:
     return file.close
 
 
-def _listen(path: Path, group: str | None) -> socket.socket:
+def server_settings() -> dict[str, Any]:
+    """How uvicorn serves the API; handed to ``uvicorn.Config``."""
+    return {
+        "loop": "asyncio",
+        "ws": "none",
+        "lifespan": "off",
+        "access_log": False,
+        "proxy_headers": False,  # a header must never overwrite what the kernel said of the caller
+        "server_header": False,
+        "log_config": None,
+        "limit_concurrency": 128,
+        "timeout_keep_alive": 5,
+        "timeout_graceful_shutdown": 2,
+    }
+
+
+def listen(path: Path, group: str | None) -> socket.socket:
     """The API's socket, never open wider than 0660 for a moment; the instance lock makes replacing a stale one safe."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

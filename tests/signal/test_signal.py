@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -319,5 +320,5 @@ class TestAhead:
         ahead = grid.outlook().ahead
         assert [p.source for p in ahead[:6]] == ["first"] * 6
         assert {p.source for p in ahead[6:]} == {"chase"}
-        assert all(a.end == b.start for a, b in zip(ahead, ahead[1:], strict=False))
+        assert all(a.end == b.start for a, b in pairwise(ahead))
         assert ahead[-1].end >= NOW + 48 * HOUR
