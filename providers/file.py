@@ -70,7 +70,7 @@ class FileProvider:
         self._kind = Kind(given.text("kind", Kind.MEASURED, choices=tuple(Kind)))
         self._step_s = given.number("step_s", 0.0, low=1.0, high=31 * 86400.0)
         self._poll_s = given.number("poll_s", 10.0, low=0.05, high=86400.0)
-        self._max_bytes = int(given.number("max_bytes", 16 * 1024 * 1024, low=1, high=1024**3))
+        self._max_bytes = int(given.number("max_bytes", 4 * 1024 * 1024, low=1, high=1024**3))
         given.finish()
         if not self._path.name:
             raise BadRequest("file: option path is missing: which file?")

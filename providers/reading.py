@@ -32,7 +32,7 @@ def instant(value: object, what: str, *, naive_is_utc: bool = False) -> datetime
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
         if at is not None and at.tzinfo is None and naive_is_utc:
             at = at.replace(tzinfo=UTC)
-        if at is not None and at.utcoffset() is not None:
+        if at is not None and at.utcoffset() is not None and _FIRST_YEAR <= at.year <= _LAST_YEAR:
             return at.astimezone(UTC)
     except (ValueError, OverflowError):
         pass

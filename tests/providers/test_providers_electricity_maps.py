@@ -218,6 +218,8 @@ def test_another_scope_or_boundary_is_refused(make, server, key, value):
     server.answer_with(_history(_at(1), **{key: value}))
     with pytest.raises(SchemaError, match=key):
         _day(make())
+    server.answer_with(_history(_at(1, **{key: value}), _at(0)))
+    assert [point.start.hour for point in _day(make())] == [9]
 
 
 def test_a_null_row_is_a_gap(make, server):
@@ -354,7 +356,7 @@ PLAN = {
         (as_json({"error": "Invalid auth-token"}), Transient, "Invalid auth-token"),
         (as_json({"status": "error", "message": "No data"}), NoData, "No data"),
         (as_json({"zone": "DE", "forecast": []}), NoData, "published nothing"),
-        (as_json({"zone": "DE"}), SchemaError, "forecast is None, not a list"),
+        (as_json({"zone": "DE"}), SchemaError, "data is None, not a list"),
         (Answer(b""), Transient, "empty"),
     ],
 )
