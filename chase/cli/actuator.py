@@ -89,7 +89,7 @@ def actuator(
     It never goes above the limit it found, and it gives every GPU back at once when that service is gone or silent, and
     when it is told to stop. One line on stderr for each change.
     """
-    served = _uid(uid, user)
+    served, group_id = _uid(uid, user), _gid(group)
     logging.basicConfig(
         level=logging.DEBUG if is_verbose() else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -99,7 +99,7 @@ def actuator(
             system,
             socket_path=socket_file,
             uid=served,
-            gid=_gid(group),
+            gid=group_id,
             state_dir=state_dir,
             lock_dir=lock_dir,
             lease_s=lease_s,

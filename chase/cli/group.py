@@ -74,6 +74,8 @@ class LazyGroup(click.Group):
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):  # in a locale without the letter, a mark is better than a crash
+            getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
         try:
             return super().invoke(ctx)
         except ChaseError as error:

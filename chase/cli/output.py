@@ -158,14 +158,16 @@ def printable(text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As JSON can carry it: times as UTC text, what is not finite as null, sets in order."""
+    """As JSON can carry it: times as UTC text, what is not finite as null, sets in order, text that UTF-8 can say."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()  # lone surrogates of a command line
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
         return sorted(plain(item) for item in value)
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
         return [plain(item) for item in value]
     return _plain_scalar(value)
 
@@ -195,7 +197,9 @@ def emit_csv(rows: Iterable[Row], keys: Sequence[str] = ()) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False)
+    return printable(value) if isinstance(value, str) else value
 
 
 def _width(text: str) -> int:

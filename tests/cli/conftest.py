@@ -62,7 +62,7 @@ def chase():
 
     def call(*args: object, check: bool = False, timeout: float = 60, **options):
         command = [sys.executable, "-m", "chase", *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, check=check, timeout=timeout, **options)
+        return subprocess.run(command, capture_output=True, check=check, timeout=timeout, **{"text": True, **options})
 
     return call
 
@@ -159,7 +159,7 @@ speed_below = 150
 [[sources]]
 provider = "file"
 zone = "quiet"
-options = {{ path = "{trace}" }}
+options = {{ path = "{trace}", scope = "lifecycle" }}
 """
 
 
@@ -175,6 +175,12 @@ def write_region(folder: Path, g_per_kwh: float = 100.0) -> Path:
     region = folder / "quiet.toml"
     region.write_text(REGION.format(trace=trace))
     return region
+
+
+@pytest.fixture
+def quiet_region(tmp_path) -> Path:
+    """The file of a region with one file source, at 100 g/kWh now."""
+    return write_region(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,115 @@
+"""``chase signal``: what is stored, what the sources say, what is typical, and which of them it was."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from chase.clock import ManualClock
+from chase.store import Store
+from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Store points of the source ``file`` for the zone ``quiet``, the last observed one ``age`` old."""
+
+    def fill(age: timedelta, *, ahead: int = 3):
+        path = tmp_path / "stored.sqlite"
+        now = datetime.now(UTC)
+        end = now - age
+        observed = [_point(end - n * HOUR, 200.0 + n, Kind.ESTIMATED) for n in range(5)]
+        expected = [_point(end + (n + 1) * HOUR, 300.0 + n, Kind.FORECAST) for n in range(ahead)]
+        store = Store(path, clock=ManualClock(now))
+        store.add_points([*observed, *expected])
+        store.close()
+        return path
+
+    return fill
+
+
+def _point(end, g_per_kwh, kind):
+    return IntensityPoint(
+        zone="quiet",
+        start=end - HOUR,
+        end=end,
+        g_per_kwh=g_per_kwh,
+        kind=kind,
+        signal=Signal.AVERAGE,
+        scope=Scope.LIFECYCLE,
+        boundary=Boundary.UNSPECIFIED,
+        source="file",
+        fetched_at=end,
+        issued_at=end if kind is Kind.FORECAST else None,
+    )
+
+
+def test_what_the_service_stored_is_shown_without_asking_anybody(run, quiet_region, stored):
+    """Value, kind, source and age come from the database, and so do the hours ahead."""
+    document = json.loads(run("signal", quiet_region, "--db", stored(timedelta(minutes=30)), "--json").stdout)
+    assert (document["g_per_kwh"], document["kind"], document["source"]) == (200.0, "estimated", "file")
+    assert document["freshness"] == "fresh"
+    assert 1790 <= document["age_s"] <= 1900
+    assert [point["g_per_kwh"] for point in document["ahead"]][:3] == [300.0, 301.0, 302.0]
+    assert document["ahead"][0]["kind"] == "forecast"
+    assert document["note"] == ""
+
+
+def test_an_old_value_is_called_stale(run, quiet_region, stored):
+    """Two hours old is still usable, and said to be so."""
+    out = run("signal", quiet_region, "--db", stored(timedelta(hours=2))).stdout
+    assert "200 g/kWh, average lifecycle, estimated by file, 2 h old, stale" in out
+
+
+def test_when_everything_is_too_old_it_says_so(run, quiet_region, stored):
+    """A region without a typical profile has nothing then; the remedy is named."""
+    document = json.loads(run("signal", quiet_region, "--db", stored(timedelta(days=3)), "--json").stdout)
+    assert document["g_per_kwh"] is None
+    assert "--refresh" in document["note"]
+    assert "nothing usable" in run("signal", quiet_region, "--db", stored(timedelta(days=3))).stdout
+
+
+def test_refresh_asks_the_sources(run, quiet_region, tmp_path):
+    """Nothing is stored, so the value is the source's own, and the hours ahead are its forecast."""
+    document = json.loads(run("signal", quiet_region, "--refresh", "--db", tmp_path / "none.sqlite", "--json").stdout)
+    assert document["source"] == "file"
+    assert document["g_per_kwh"] == pytest.approx(100.0, abs=2)
+    assert document["ahead"]
+
+
+def test_without_a_database_it_is_what_is_typical(run, tmp_path):
+    """The profile of the region, labelled as typical; nothing goes over the network."""
+    result = run("signal", "us-cal-ciso", "--db", tmp_path / "none.sqlite", "--json", "--hours", 6)
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["kind"], document["freshness"]) == (0, "typical", "expired")
+    assert len(document["ahead"]) in {6, 7}
+    assert document["region"] == "us-cal-ciso"
+
+
+def test_the_chart_has_a_bar_for_each_hour(run, tmp_path):
+    """The greatest value has the longest bar, and each line starts at a full hour in UTC."""
+    lines = run("signal", "de", "--db", tmp_path / "none.sqlite", "--hours", 12).stdout.splitlines()
+    rows = [line.split() for line in lines if ":00:00Z" in line]
+    assert len(rows) == 12
+    values = [int(row[2]) for row in rows]
+    bars = [len(row[3]) for row in rows]
+    assert bars[values.index(max(values))] == max(bars) == 32
+    for value, bar in zip(values, bars, strict=True):
+        assert bar == pytest.approx(32 * value / max(values), abs=1)
+
+
+def test_a_source_without_its_token_is_named_once(run, tmp_path):
+    """What stands in the way of asking is said, and the page is there all the same."""
+    result = run("signal", "de", "--refresh", "--db", tmp_path / "none.sqlite")
+    assert result.exit_code == 0
+    assert "token" in result.stderr + result.stdout
+    assert "typical" in result.stdout
+
+
+def test_hours_beyond_the_horizon_are_refused(run):
+    """Two days is as far as anything looks."""
+    assert run("signal", "gb", "--hours", "49").exit_code == 2
