@@ -53,7 +53,9 @@ class Served:
         head, _, body = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), json.loads(body) if body.startswith(b"{") else {}
 
-    def post(self, path: str, body: bytes, *, headers: bytes = b"", length: int | None = None) -> tuple[int, dict[str, Any]]:
+    def post(
+        self, path: str, body: bytes, *, headers: bytes = b"", length: int | None = None
+    ) -> tuple[int, dict[str, Any]]:
         size = len(body) if length is None else length
         head = b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n" % path.encode()
         return self.raw(head + headers + b"Content-Length: %d\r\n\r\n" % size + body)

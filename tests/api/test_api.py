@@ -141,7 +141,11 @@ class TestBadInput:
         assert (status, answer["error"]["code"]) == (422, "naive-time")
 
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-    @given(data=st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+    @given(
+        data=st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+        )
+    )
     def test_any_json_is_answered_and_never_with_500(self, served, data):
         """Whatever a caller sends, the answer is an error of ours."""
         for path in ("/v1/jobs", f"/v1/jobs/{ID}/report", "/v1/holds"):
