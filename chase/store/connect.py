@@ -1,7 +1,7 @@
 """Opening the database, and the one way to write it (the measured recipe: docs/decisions, "one write function").
 
 WAL, ``synchronous=NORMAL``, a busy timeout of 30 s and ``BEGIN IMMEDIATE`` gave no "database is locked" in 1600 writes
-of eight processes; a deferred ``BEGIN`` lost three writes in four, because it reads first and then cannot upgrade.
+of eight processes; a deferred one lost three writes in four, because it reads first and then cannot upgrade.
 """
 
 from __future__ import annotations
@@ -51,9 +51,19 @@ class Fault(Enum):
     REFUSED = "refused"
 
 
+class Damaged(sqlite3.DatabaseError):
+    """SQLite can read the file, and what it holds is not what we left there."""
+
+
+# Damaged text reaches us as a message that Python's sqlite3 cannot decode.
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
 def fault_of(error: BaseException) -> Fault:
     if isinstance(error, OSError):
         return Fault.PASSING
+    if isinstance(error, Damaged | UnicodeDecodeError):
+        return Fault.CORRUPT
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in _CORRUPT:
@@ -63,18 +73,23 @@ def fault_of(error: BaseException) -> Fault:
 
 def open_db(path: Path, *, timeout_s: float = BUSY_S) -> Database:
     """A connection for writing, for the thread that asks. Raises ``StoreError`` on a network file system."""
-    from sqlite_utils import Database  # an eighth of a second that readers need not pay
-
     refuse_network(path)
     conn = sqlite3.connect(path, timeout=timeout_s)
     try:
-        _use_wal(conn, timeout_s)
-        conn.execute("PRAGMA synchronous = NORMAL")
-        conn.execute("PRAGMA foreign_keys = ON")
-        return Database(conn, execute_plugins=False)
+        return prepare(conn, timeout_s)
     except BaseException:
         conn.close()
         raise
+
+
+def prepare(conn: sqlite3.Connection, timeout_s: float) -> Database:
+    """The settings of every connection that writes. The caller closes it, also after an error."""
+    from sqlite_utils import Database  # an eighth of a second that readers need not pay
+
+    _use_wal(conn, timeout_s)
+    conn.execute("PRAGMA synchronous = NORMAL")
+    conn.execute("PRAGMA foreign_keys = ON")
+    return Database(conn, execute_plugins=False)
 
 
 def _use_wal(conn: sqlite3.Connection, timeout_s: float) -> None:
@@ -116,8 +131,8 @@ def connect_readonly(path: Path, *, timeout_s: float = 5.0) -> sqlite3.Connectio
     try:
         return _probe(uri, timeout_s)
     except sqlite3.OperationalError as error:
-        wal = Path(f"{path}-wal")
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or not path.is_file() or _size(wal) > 0:
+        refused = error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+        if not refused or not path.is_file() or _size(Path(f"{path}-wal")) > 0:
             raise
         return _probe(f"{uri}&immutable=1", timeout_s)
 

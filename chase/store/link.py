@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chase.store.connect import identity, open_db
+from chase.store.connect import identity, prepare, refuse_network
 from chase.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Link:
         self._now = now
         self._reseed = reseed
         self._say = say
-        self._db: Database | None = None
+        self._conn: sqlite3.Connection | None = None
+        self._db: Database | None = None  # of that connection, once it is ready
         self._anew = False  # begun anew, and nothing written since
 
     def db(self) -> Database:
@@ -69,18 +71,18 @@ class Link:
         return True
 
     def drop(self) -> None:
-        if self._db is not None:
-            self._db.conn.close()
-        self._db, self.which = None, None
+        if self._conn is not None:
+            self._conn.close()
+        self._conn, self._db, self.which = None, None, None
 
     def _open(self) -> Database:
-        db = open_db(self.path, timeout_s=self._busy_s)
-        try:
-            self.which = identity(self.path)
-            migrate(db, self.path, self._reseed)
-        except BaseException:
-            db.conn.close()
-            raise
+        """A connection that fails stays open until ``drop``: see ``begin_anew``."""
+        self.drop()
+        refuse_network(self.path)
+        self._conn = sqlite3.connect(self.path, timeout=self._busy_s)
+        db = prepare(self._conn, self._busy_s)
+        self.which = identity(self.path)
+        migrate(db, self.path, self._reseed)
         return db
 
 

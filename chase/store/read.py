@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from chase.errors import StoreError
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
-from chase.store.connect import Fault, connect_readonly, fault_of, identity
+from chase.store.connect import DATABASE_ERRORS, Fault, connect_readonly, fault_of, identity
 from chase.store.rows import DECISION, EVENT, FORECAST, HOLD, INTERVAL, JOB, POINT, Shape, utc_text
 from chase.store.tables import EXPORTS, VERSIONS
 from chase.store.version import check
@@ -197,7 +197,7 @@ class Reader:
         which, conn = self._take()
         try:
             yield conn
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             conn.close()
             raise self._explained(error) from error
         except BaseException:
@@ -220,7 +220,7 @@ class Reader:
             raise StoreError(f"{self.path}: there is no database here, or it may not be looked at")
         try:
             return which, connect_readonly(self.path, timeout_s=self._timeout_s)
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise self._explained(error) from error
 
     def _give_back(self, which: tuple[int, int] | None, conn: sqlite3.Connection) -> None:
@@ -230,7 +230,7 @@ class Reader:
                 return
         conn.close()
 
-    def _explained(self, error: sqlite3.Error) -> StoreError:
+    def _explained(self, error: Exception) -> StoreError:
         hints = {
             Fault.CORRUPT: "it is damaged or no SQLite file; 'chase serve' puts it aside and begins anew",
             Fault.PASSING: "another process holds it, or its directory may not be read; try again",

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
@@ -29,7 +29,10 @@ def utc_text(at: datetime, name: str = "the time") -> str:
 
 
 def utc_time(text: str) -> datetime:
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    at = datetime.fromisoformat(text)
+    if at.utcoffset() != timedelta(0):
+        raise ValueError(f"{text!r} is not a time in UTC")
+    return at
 
 
 def json_text(value: Any, name: str) -> str:
@@ -57,7 +60,7 @@ def _text(value: Any, name: str) -> str:
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _real(value: Any, name: str) -> float:
+def real(value: Any, name: str) -> float:
     if not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, not {value!r}")
     return float(value)
@@ -77,7 +80,7 @@ class Column:
 
 
 TEXT = Column("", _text, str)
-REAL = Column("", _real, float)
+REAL = Column("", real, float)
 INTEGER = Column("", _integer, int)
 FLAG = Column("", lambda value, _: int(value), bool)
 TIME = Column("_utc", utc_text, utc_time)

@@ -18,7 +18,7 @@ from chase.store.connect import Fault, fault_of, identity, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
 from chase.store.points import add_vintages, point_rows
 from chase.store.read import Reader, Row
-from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, utc_text
+from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, real, utc_text
 from chase.store.writer import StoreHealth, Tuning, Writer
 from providers.base import IntensityPoint
 from zeus_core.frontier import Frontier, Window
@@ -44,16 +44,16 @@ class Store(Reader):
     """
 
     def __init__(self, path: Path, *, clock: Clock, keep: Keep | None = None, tuning: Tuning | None = None) -> None:
-        super().__init__(path)
+        tuning = tuning or Tuning()
+        super().__init__(path, timeout_s=tuning.patience_s)
         self._clock = clock
         self._keep = keep or Keep()
-        self._tuning = tuning or Tuning()
         self._open_jobs: dict[str, JobRecord] = {}
         self._open_holds: list[HoldRecord] = []
         self._mirror = threading.Lock()
-        self._read_fault = ""
+        self._read_fault = self._told = ""
         _make_room(self.path)
-        self._writer = Writer(self.path, now=clock.now, reseed=self._reseed, tuning=self._tuning)
+        self._writer = Writer(self.path, now=clock.now, reseed=self._reseed, tuning=tuning)
 
     @property
     def health(self) -> StoreHealth:
@@ -162,9 +162,10 @@ class Store(Reader):
         return found
 
     def _unreadable(self, error: StoreError) -> None:
-        if not self._read_fault:
-            _LOG.warning("%s", error)
         self._read_fault = str(error)
+        if self._read_fault != self._told:
+            _LOG.warning("%s", error)
+        self._told = self._read_fault
         cause = error.__cause__
         if cause is not None and fault_of(cause) is Fault.CORRUPT:
             self._writer.suspect(identity(self.path), str(cause))
@@ -213,8 +214,8 @@ def _end_job(db: Database, values: dict[str, Any]) -> None:
 
 def _add_hold(db: Database, row: dict[str, Any]) -> int | None:
     """Once, also where a new file was already seeded with it."""
-    same = "mode = :mode AND made_at_utc = :made_at_utc AND job_id IS :job_id AND ended_at_utc IS NULL"
-    if found := db.execute(f"SELECT id FROM holds WHERE {same}", row).fetchone():  # noqa: S608  constant
+    same = " AND ".join(f"{name} IS :{name}" for name in row if name != "id") + " AND ended_at_utc IS NULL"
+    if found := db.execute(f"SELECT id FROM holds WHERE {same}", row).fetchone():  # noqa: S608  our own names
         return int(found[0])
     return _insert(db, "holds", [row])
 
@@ -224,11 +225,12 @@ def _end_hold(db: Database, values: tuple[str, str | None]) -> None:
 
 
 def _window_row(window: Window, key: str, job_id: str, at: str) -> dict[str, Any]:
+    limit_w = window.setting.power_limit_w
     return {
         "key": key,
         "job_id": job_id,
         "measured_at_utc": at,
-        "power_limit_w": window.setting.power_limit_w,
+        "power_limit_w": None if limit_w is None else real(limit_w, "windows.power_limit_w"),
         "setting_json": json_text(window.setting.to_dict(), "windows.setting"),
         "units": window.units,
         "duration_s": window.seconds,
@@ -237,13 +239,13 @@ def _window_row(window: Window, key: str, job_id: str, at: str) -> dict[str, Any
 
 
 def _frontier_row(key: str, frontier: Frontier, at: datetime) -> dict[str, Any]:
-    reference = frontier.reference
+    reference, limit_w = frontier.reference, frontier.reference.setting.power_limit_w
     windows = [{**asdict(window), "setting": window.setting.to_dict()} for window in frontier.windows]
     return {
         "key": key,
         "made_at_utc": utc_text(at),
         "point_count": len(frontier.points),
-        "reference_power_limit_w": reference.setting.power_limit_w,
+        "reference_power_limit_w": None if limit_w is None else real(limit_w, "frontiers.reference_power_limit_w"),
         "reference_s_per_unit": reference.seconds_per_unit,
         "reference_j_per_unit": reference.joules_per_unit,
         "frontier_json": json_text(frontier.to_dict(), "frontiers.frontier"),

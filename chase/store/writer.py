@@ -23,6 +23,7 @@ from chase.store.backlog import Backlog, Op
 from chase.store.connect import BUSY_S, Fault, fault_of, write
 from chase.store.link import Link
 from chase.store.rows import EVENT
+from chase.store.version import check
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -169,13 +170,24 @@ class Writer:
         with write(db):
             for event in reports:
                 db.table("events").insert(EVENT.row(event))
-            results.extend(_apply(db, op) for op in batch)
+            results.extend(self._apply(db, op) for op in batch)
         with self._work:
             self._events, self._fault, self._fault_since, self._slow = [], "", None, False
             self._backlog.reported(lost)
             self._settle(batch, results)
             self._in_hand = 0
             self._work.notify_all()
+
+    def _apply(self, db: Database, op: Op) -> int | Exception | None:
+        """The row's id; an error that only this row has is returned, and undone alone."""
+        try:
+            with db.atomic():
+                return op.apply(db)
+        except Exception as error:
+            if fault_of(error) is not Fault.REFUSED:
+                raise
+            check(db.conn, self.path)  # a table that is gone is not the row's fault
+            return error
 
     def _settle(self, batch: Sequence[Op], results: Sequence[int | Exception | None]) -> None:
         for op, result in zip(batch, results, strict=True):
@@ -230,14 +242,3 @@ class Writer:
             event = EventRecord(at=now, code="store-rows-lost", severity="error", message=message, data=dict(lost))
             reports.append(event)
         return reports
-
-
-def _apply(db: Database, op: Op) -> int | Exception | None:
-    """The row's id; an error that only this row has is returned, and undone alone."""
-    try:
-        with db.atomic():
-            return op.apply(db)
-    except Exception as error:
-        if fault_of(error) is not Fault.REFUSED:
-            raise
-        return error
