@@ -6,14 +6,13 @@ Profiling is training: no work is done twice, some of it is only done slower.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from zeus_core.frontier import Frontier, OperatingPoint, Setting, Window
 from zeus_core.gpus.base import PowerLimits
-from zeus_core.stretch import Sample, Stretch
+from zeus_core.stretch import Gap, Sample, Stretch
 
 SAME_LIMIT_W = 0.5  # drivers round a limit; closer than this is the same one
 MIN_STEP_W = 5.0  # nearer limits differ by less than the noise
@@ -104,7 +103,8 @@ class Profiler:
         self._note = ""
         self._next = self._target()
         self._stretch = Stretch()
-        self._last: Sample | None = None
+        self._last: Sample | None = None  # the last tick,
+        self._sample: Sample | None = None  # and as of when its units were reported
         self._since_s: float | None = None  # when the wanted setting was first seen in force
 
     @property
@@ -138,18 +138,27 @@ class Profiler:
         return Frontier.fit(self._windows, self.plan.reference)
 
     def observe(
-        self, at_s: float, units_done: float, energy_j: float, setting_in_force: Setting | None
+        self,
+        at_s: float,
+        units_done: float,
+        energy_j: float,
+        setting_in_force: Setting | None,
+        *,
+        reported_s: float | None = None,
     ) -> Window | None:
-        """One tick: counters as they were at ``at_s``, and the setting read back from all the job's GPUs.
+        """One tick: counters at ``at_s``, and the setting read back from all the job's GPUs.
 
-        Returns a window when one was finished; ``wants`` may be another setting from then on.
+        ``reported_s`` is when the job said ``units_done``, where that was earlier. Without it a window is as unsure as
+        the age of the report. Returns a window when one was finished; ``wants`` may be another setting from then on.
         """
-        if self.done or not self._take(Sample(at_s, units_done, energy_j), setting_in_force):
+        tick = Sample(at_s, units_done, energy_j)
+        if self.done or not self._in_order(tick, setting_in_force):
             return None
-        self._note = f"{self._stretch.seconds:.0f} s of at least {self.plan.window_s:.0f} s at {self.wants}"
+        self._take(tick.as_of(reported_s, self._last))
+        self._last = tick
         if not self._stretch.enough(self.plan.window_s, self.plan.min_units):
             return None
-        return self._finish()
+        return self._finish(self._stretch.training())
 
     def interrupt(self, reason: str) -> None:
         """Drop the open window: what was measured since it began may not be the job at that setting."""
@@ -167,33 +176,36 @@ class Profiler:
         self._next = self._target()
         self.interrupt(reason)
 
-    def _take(self, sample: Sample, setting_in_force: Setting | None) -> bool:
-        """Whether the sample belongs to the open window."""
+    def _in_order(self, tick: Sample, setting_in_force: Setting | None) -> bool:
+        """Whether the tick belongs to the open window, which it drops otherwise."""
         if not same_setting(setting_in_force, self.wants):
             self.interrupt(f"waiting for {self.wants} to be in force")
             return False
-        if not sample.follows(self._last):
+        if not tick.follows(self._last):
             self.interrupt("a counter went backwards or is not a number")
             return False
-        self._last = sample
+        return True
+
+    def _take(self, sample: Sample) -> None:
         self._since_s = sample.at_s if self._since_s is None else self._since_s
         if sample.at_s - self._since_s < self.plan.settle_s:
             self._stretch = Stretch(sample)
         else:
             self._stretch.add(sample)
-        return True
+        self._sample = sample
+        seconds = self._stretch.training().seconds
+        self._note = f"{seconds:.0f} s of at least {self.plan.window_s:.0f} s at {self.wants}"
 
-    def _finish(self) -> Window | None:
-        stretch, wanted = self._stretch, self.wants
-        power_w = stretch.joules / stretch.seconds
+    def _finish(self, found: Gap) -> Window | None:
+        wanted, power_w = self.wants, found.joules / found.seconds
         if not 0.0 < power_w <= IMPOSSIBLE * self._gpus * self.plan.limits[0]:
             self.interrupt(f"{power_w:.0f} W on average cannot be true")
             return None
-        window = Window(wanted, stretch.units, stretch.seconds, stretch.joules)
+        window = Window(wanted, found.units, found.seconds, found.joules)
         self._windows.append(window)
         self._next = self._target()
         if self.wants == wanted:  # in force and settled already
-            self._stretch = Stretch(self._last, edge=True)
+            self._stretch = Stretch(self._sample, edge=True)
         else:
             self.interrupt(f"waiting for {self.wants} to be in force")
         return window
@@ -246,36 +258,42 @@ class DriftWatch:
         self._tolerance = tolerance
         self._after_s = after_s
         self._slice_s = after_s / 10.0
-        self._off_s: dict[Setting, float] = {}  # signed: positive where the job is faster than the frontier says
+        self._runs: dict[Setting, tuple[int, float]] = {}  # faster 1, as measured 0, slower -1; seconds of it
         self._told = False
         self._point: OperatingPoint | None = None
         self._last: Sample | None = None
         self._stretch = Stretch()
 
-    def observe(self, at_s: float, units_done: float, setting_in_force: Setting | None) -> bool:
-        """One tick; True the one time that the drift is certain."""
-        sample = Sample(at_s, units_done, 0.0)
+    def observe(
+        self,
+        at_s: float,
+        units_done: float,
+        setting_in_force: Setting | None,
+        *,
+        reported_s: float | None = None,
+    ) -> bool:
+        """One tick, as for the profiler; True the one time that the drift is certain."""
+        tick = Sample(at_s, units_done)
         point = next((p for p in self._points if same_setting(setting_in_force, p.setting)), None)
-        if point is not self._point or not sample.follows(self._last):
+        if point is not self._point or not tick.follows(self._last):
             self._point, self._last, self._stretch = point, None, Stretch()
-        if point is None or self._told or not sample.follows(None):
+        if point is None or self._told or not tick.follows(None):
             return False
-        self._last = sample
+        sample, self._last = tick.as_of(reported_s, self._last), tick
         self._stretch.add(sample)
         if self._stretch.enough(self._slice_s):
-            self._told = self._judge(point, self._stretch)
+            self._told = self._judge(point, self._stretch.training())
             self._stretch = Stretch(sample, edge=True)
         return self._told
 
-    def _judge(self, point: OperatingPoint, stretch: Stretch) -> bool:
-        excess = stretch.units / stretch.seconds * point.seconds_per_unit - 1.0
-        before_s = self._off_s.get(point.setting, 0.0)
-        if abs(excess) <= max(self._tolerance, 2.0 * point.spread):
-            before_s = now_s = 0.0
-        else:
-            now_s = math.copysign(stretch.seconds, excess)
-        self._off_s[point.setting] = now_s + before_s if before_s * now_s > 0 else now_s
-        return abs(self._off_s[point.setting]) >= self._after_s
+    def _judge(self, point: OperatingPoint, found: Gap) -> bool:
+        excess = found.units / found.seconds * point.seconds_per_unit - 1.0
+        within = abs(excess) <= max(self._tolerance, 2.0 * point.spread)
+        side = 0 if within else 1 if excess > 0 else -1
+        before, seconds = self._runs.get(point.setting, (side, 0.0))
+        # The first slice of a new run may be half of what was before it, so it does not count yet.
+        self._runs[point.setting] = side, seconds + found.seconds if side == before else 0.0
+        return side != 0 and self._runs[point.setting][1] >= self._after_s
 
 
 def same_setting(found: Setting | None, wanted: Setting) -> bool:

@@ -1,21 +1,24 @@
-"""How much real training lies between two ticks of a counter.
+"""How much real training lies between two looks at a job's counters.
 
-A job's counter of units moves in lumps: a step may take longer than a tick. So training is counted from one sighting
-of progress to another, never between. A gap far beyond the usual one is a stall: a hang draws little power and does no
-work (rule G25), and neither its time nor its energy is counted.
+The counter of units moves in lumps, a step at a time, and is seen at each look only. So training is counted in *gaps*,
+from one sighting of progress to the next, and a stretch must be long against what its edges can hide: a lump, or the
+time between two looks, whichever is less.
+
+A gap in which less was done than usual holds a stall: a hang, an evaluation, a checkpoint. It draws little power and
+does none of the work (rule G25), so neither its time nor its energy is counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-LUMPS_STEADY = 3  # times that progress must be seen where every tick sees some
-LUMPS_COARSE = 8  # and where some tick sees none: an edge may then be off by a whole tick
-STALL_S = 30.0  # a longer gap without progress is a stall,
-STALL_GAPS = 4.0  # unless it is shorter than so many of the job's usual ones
-GAPS_KEPT = 9
+RESOLUTION = 16.0  # a stretch is at least so many times what its edges can hide: 6 % at worst, 2.6 % of deviation
+SLOW = 0.75  # a gap with less than this share of the usual work holds a stall;
+LONG = 2.5  # so does a wait for one lump that takes so many usual gaps
+STALL_S = 10.0  # and longer than this
+OFTEN = 8  # one gap in so many: more than a stall now and then
+GAPS = 3  # fewer tell nothing of the usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Sample:
 
     at_s: float
     units: float
-    joules: float
+    joules: float = 0.0
 
     def follows(self, before: Sample | None) -> bool:
         """Finite, and nothing went backwards. A counter that restarted says nothing of the time between."""
@@ -34,45 +37,91 @@ class Sample:
             return True
         return self.at_s >= before.at_s and self.units >= before.units and self.joules >= before.joules
 
+    def as_of(self, reported_s: float | None, before: Sample | None) -> Sample:
+        """This sample at ``reported_s``, when its units were true; the energy lies on the line from ``before``."""
+        if reported_s is None or before is None or not before.at_s < reported_s < self.at_s:
+            return self
+        share = (reported_s - before.at_s) / (self.at_s - before.at_s)
+        return replace(self, at_s=reported_s, joules=before.joules + share * (self.joules - before.joules))
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """From one sighting of progress to the next, or several of them together."""
+
+    seconds: float
+    units: float
+    joules: float
+
 
 class Stretch:
-    """Real training at one setting. ``last`` is the sample before the first that counts; with ``edge``, a sighting."""
+    """Training at one setting. ``last`` is the sample before the first that counts; with ``edge``, a sighting."""
 
     def __init__(self, last: Sample | None = None, *, edge: bool = False) -> None:
-        self.seconds = self.units = self.joules = 0.0
         self._last = last
         self._edge = last if edge else None
-        self._seen = 0
-        self._coarse = False
-        self._gaps: deque[float] = deque(maxlen=GAPS_KEPT)
+        self._gaps: list[Gap] = []
+        self._looks = 0
+        self._looked_s = 0.0
+        self._idle = False  # whether a look since the edge saw no progress,
+        self._idle_gaps = 0  # and in how many gaps one did
 
     def add(self, sample: Sample) -> None:
         """Take in a sample that follows the last one."""
-        moved = self._last is not None and sample.units > self._last.units
-        self._last = sample
-        if not moved:
-            self._coarse = self._coarse or self._edge is not None
+        last, self._last = self._last, sample
+        if last is None:
             return
-        if self._edge is not None:
-            self._count(self._edge, sample)
-        self._edge = sample
+        self._looks += 1
+        self._looked_s += sample.at_s - last.at_s
+        if sample.units == last.units:
+            self._idle = True
+            return
+        edge, self._edge = self._edge, sample
+        if edge is not None and sample.at_s > edge.at_s:
+            gap = Gap(sample.at_s - edge.at_s, sample.units - edge.units, sample.joules - edge.joules)
+            self._gaps.append(gap)
+            self._idle_gaps += self._idle
+        self._idle = False
+
+    def training(self) -> Gap:
+        """All usual gaps together."""
+        usual = self._usual()
+        return Gap(sum(g.seconds for g in usual), sum(g.units for g in usual), sum(g.joules for g in usual))
 
     def enough(self, seconds: float, units: float = 0.0) -> bool:
-        """Whether there is that much of it, in lumps small enough to trust the edges."""
-        lumps = LUMPS_COARSE if self._coarse else LUMPS_STEADY
-        return self.seconds >= seconds and self.units >= units and self._seen >= lumps
+        """Whether there is that much training, in enough gaps and long enough for its edges."""
+        if len(self._gaps) < GAPS:
+            return False
+        found = self.training()
+        if found.seconds < seconds or found.units < units:
+            return False
+        lump_s = self._lump() * found.seconds / found.units
+        return found.seconds >= RESOLUTION * min(lump_s, self._looked_s / self._looks)
 
-    def _count(self, edge: Sample, sample: Sample) -> None:
-        gap_s = sample.at_s - edge.at_s
-        stalled = gap_s > max(STALL_S, STALL_GAPS * self._usual_s())
-        self._gaps.append(gap_s)
-        if stalled or not gap_s:
-            return
-        self.seconds += gap_s
-        self.units += sample.units - edge.units
-        self.joules += sample.joules - edge.joules
-        self._seen += 1
+    def _lump(self) -> float:
+        """Units that come at once, as far as the gaps tell.
 
-    def _usual_s(self) -> float:
-        """Median of the last gaps, so that neither one stall nor one odd tick moves it; 0 where nothing is known."""
-        return sorted(self._gaps)[(len(self._gaps) - 1) // 2] if self._gaps else 0.0
+        Whole counts are multiples of it, so their common divisor is at least as large. Of fractions it is at most the
+        least that was seen where looks often saw none, and taken for nothing where they saw some.
+        """
+        counts = [gap.units for gap in self._gaps]
+        if all(count.is_integer() for count in counts):
+            return float(math.gcd(*map(int, counts)))
+        return min(counts) if OFTEN * self._idle_gaps > len(counts) else 0.0
+
+    def _usual(self) -> list[Gap]:
+        """The gaps without a stall. A stall only ever makes a gap longer and its rate lower: hence the quartiles.
+
+        Each count may be off by a lump, the one that tells the usual rate and the one that is held against it.
+        """
+        if not self._gaps:
+            return []
+        quartile, lump = len(self._gaps) * 3 // 4, self._lump()
+        rate = sorted((gap.units - lump) / gap.seconds for gap in self._gaps)[quartile]
+        gap_s = sorted((gap.seconds for gap in self._gaps), reverse=True)[quartile]
+        long_s = max(STALL_S, LONG * gap_s)
+        return [
+            gap
+            for gap in self._gaps
+            if gap.units + lump >= SLOW * rate * gap.seconds and (gap.units > 1.5 * lump or gap.seconds <= long_s)
+        ]

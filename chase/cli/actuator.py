@@ -23,7 +23,7 @@ from zeus_core.gpus.nvml import NvmlSystem
     short_help="Run the privileged process that sets GPUs.",
     epilog=options.example(
         "sudo chase actuator --user chase",
-        "sudo chase actuator --uid 990 --socket /run/chase/actuator.sock --state-dir /var/lib/chase-actuator",
+        "sudo chase actuator --uid 990 --socket /run/chase-actuator/actuator.sock --state-dir /var/lib/chase-actuator",
     ),
 )
 @click.option("--uid", type=click.IntRange(min=0), help="The one user, by number, that it serves.")
@@ -35,7 +35,7 @@ from zeus_core.gpus.nvml import NvmlSystem
     "--socket",
     "socket_file",
     type=options.FILE,
-    default=Path("/run/chase/actuator.sock"),
+    default=Path("/run/chase-actuator/actuator.sock"),
     show_default=True,
     metavar="FILE",
     help="Where it listens.",
@@ -51,7 +51,7 @@ from zeus_core.gpus.nvml import NvmlSystem
 @click.option(
     "--lock-dir",
     type=options.FOLDER,
-    default=Path("/run/chase/locks"),
+    default=Path("/run/chase-actuator/locks"),
     show_default=True,
     metavar="DIR",
     help="Where each GPU has its lock.",

@@ -17,7 +17,7 @@ from chase.records import DecisionRecord
 _COLUMNS = (
     Column("id", "id", right=True),
     Column("at", "time"),
-    Column("job_id", "job", show=lambda job: str(job)[:8]),
+    Column("job_name", "job"),
     Column("trigger", "trigger"),
     Column("mode", "mode"),
     Column("power_limit_w", "limit W", right=True),
@@ -61,13 +61,16 @@ def decisions(
 ) -> None:
     """List the decisions taken, newest first, with the reason of each."""
     with open_database(db_file, config_file) as log:
-        job_id = jobref.find([(known.id, known.name) for known in log.jobs()], job) if job else None
+        names = {known.id: known.name for known in log.jobs()}
+        job_id = jobref.find(list(names.items()), job) if job else None
         found = log.decisions(job=job_id, since=since, limit=limit + 1 if limit else None)[::-1]
     shown = found[:limit] if limit else found
-    emit_rows([_row(record, full=full) for record in shown], _COLUMNS, form, none="No decisions.")
+    rows = [_row(record, names.get(record.job_id, ""), full=full) for record in shown]
+    emit_rows(rows, _COLUMNS, form, none="No decisions.")
     if len(shown) < len(found):
         say(f"There are more: these are the newest {limit}; --limit 0 shows all.")
 
 
-def _row(record: DecisionRecord, *, full: bool) -> dict[str, Any]:
-    return {key: value for key, value in asdict(record).items() if full or key not in _HEAVY}
+def _row(record: DecisionRecord, job_name: str, *, full: bool) -> dict[str, Any]:
+    fields = {"id": record.id, "at": record.at, "job_id": record.job_id, "job_name": job_name, **asdict(record)}
+    return {key: value for key, value in fields.items() if full or key not in _HEAVY}

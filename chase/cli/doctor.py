@@ -80,9 +80,14 @@ def _checks(loaded: Loaded, db: Path, socket_file: Path | None, *, online: bool,
         *guarded("actuator", lambda: actuation.reachable(config)),
         *guarded("leftovers", lambda: actuation.leftovers(config)),
         *guarded("database", lambda: node.database(db)),
-        *guarded("service", lambda: node.service(socket_file or unixhttp.default_socket())),
+        *guarded("service", lambda: node.service(socket_file or _socket(config))),
         *guarded("source", lambda: sources.configured(loaded, SystemClock(), online=online)),
     ]
+
+
+def _socket(config: Config) -> Path:
+    configured = config.service.socket_path
+    return configured if configured.exists() else unixhttp.default_socket()
 
 
 def _gpus(config: Config, *, probe: bool) -> list[Finding]:

@@ -35,7 +35,7 @@ class Places:
     """Where the journal and the locks are, and who sets the limits."""
 
     state_dir: Path = Path("/var/lib/chase-actuator")
-    lock_dir: Path = Path("/run/chase/locks")
+    lock_dir: Path = Path("/run/chase-actuator/locks")
     setter: Setter = DriverSetter()  # noqa: RUF009  it holds nothing
 
 

@@ -97,7 +97,7 @@ class ControlConfig(Section):
         "the socket is, else none",
     )
     actuator_socket: AbsolutePath = Field(
-        default=Path("/run/chase/actuator.sock"), description="Socket of `chase actuator`"
+        default=Path("/run/chase-actuator/actuator.sock"), description="Socket of `chase actuator`"
     )
     actuator_state_dir: AbsolutePath = Field(
         default=Path("/var/lib/chase-actuator"),

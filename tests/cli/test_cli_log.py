@@ -49,7 +49,7 @@ def test_decisions_as_json_are_one_array_with_stable_keys(run, log):
     assert (newest["power_limit_w"], newest["intensity_g_per_kwh"], newest["intensity_age_s"]) == (150.0, 240.0, 720.0)
     assert [applied["status"] for applied in newest["applied"].values()] == ["applied"]
     assert set(rows[0]) == set(rows[-1]) == {
-        "id", "at", "job_id", "trigger", "mode", "policy", "code", "reason", "power_limit_w", "intensity_g_per_kwh",
+        "id", "at", "job_id", "job_name", "trigger", "mode", "policy", "code", "reason", "power_limit_w", "intensity_g_per_kwh",
         "intensity_kind", "intensity_age_s", "control", "applied",
     }  # fmt: skip
 

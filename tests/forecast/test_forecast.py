@@ -65,7 +65,9 @@ def test_a_departure_decays():
 
 def test_under_a_day_of_history_leans_on_the_typical_profile():
     """With hours missing from the shape, the region's typical profile is the shape, raised to where we are."""
-    ahead = extrapolate([point(START, 150.0)], START, START + 3 * HOUR, made_at=START, typical=lambda at: 100.0 + at.hour)
+    ahead = extrapolate(
+        [point(START, 150.0)], START, START + 3 * HOUR, made_at=START, typical=lambda at: 100.0 + at.hour
+    )
     assert [round(p.g_per_kwh, 3) for p in ahead] == [150.0, 146.0, 142.5]
 
 

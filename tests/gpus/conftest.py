@@ -22,7 +22,7 @@ def system(standin_state: State) -> Iterator[NvmlSystem]:
 @pytest.fixture
 def impatient(standin_state: State) -> Iterator[NvmlSystem]:
     """For calls that hang."""
-    yield from _opened(standin_state, 0.7)
+    yield from _opened(standin_state, 1.5)
 
 
 def _opened(state: State, budget_s: float) -> Iterator[NvmlSystem]:

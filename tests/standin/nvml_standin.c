@@ -274,7 +274,7 @@ int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
 int nvmlShutdown(void) {
     ON_NODE();
-    references--;
+    if (references > 0) references--;
     return OK;
 }
 
