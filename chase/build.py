@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
@@ -78,25 +77,17 @@ def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuat
     from zeus_core.actuation.command import CommandSetter
     from zeus_core.actuation.local import LocalActuator
 
-    state_dir, lock_dir = _actuator_folders(config, system)
     try:
         return LocalActuator(
             system,
-            state_dir=state_dir,
-            lock_dir=lock_dir,
+            state_dir=config.journal_dir,
+            lock_dir=config.lock_dir,
             ramp_w_per_s=config.control.ramp_w_per_s,
             monotonic=clock.monotonic,
             setter=CommandSetter(list(config.control.setter_command)) if kind == "command" else None,
         )
     except ActuationError as error:
         raise ChaseError(str(error)) from error
-
-
-def _actuator_folders(config: Config, system: GpuSystem) -> tuple[Path, Path]:
-    """Journal and locks. Real GPUs have the same as `chase actuator`, so that two owners exclude each other."""
-    if system.kind == "simulated" or os.geteuid() != 0:
-        return config.service.state_dir / "actuator", config.service.run_dir / "locks"
-    return config.control.actuator_state_dir, config.control.actuator_socket.parent / "locks"
 
 
 def signal_of(

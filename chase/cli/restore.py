@@ -84,8 +84,8 @@ def _configured(config_file: Path | None) -> Places:
         return Places()
     command = config.control.setter_command
     return Places(
-        config.control.actuator_state_dir,
-        config.service.run_dir / "locks",
+        config.journal_dir,
+        config.lock_dir,
         CommandSetter(command) if command else DriverSetter(),
     )
 

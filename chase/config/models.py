@@ -251,6 +251,20 @@ class Config(Section):
     store: StoreConfig = Field(default_factory=StoreConfig, description="How long the database remembers")
     log: LogConfig = Field(default_factory=LogConfig, description="What the service says of itself")
 
+    @property
+    def journal_dir(self) -> Path:
+        """Where a process of ours that sets GPUs itself keeps what it found; root's is that of `chase actuator`."""
+        return self.service.state_dir / "actuator" if self._sets_alone else self.control.actuator_state_dir
+
+    @property
+    def lock_dir(self) -> Path:
+        """The locks of real GPUs are root's in one place, so that two owners exclude each other."""
+        return self.service.run_dir / "locks" if self._sets_alone else self.control.actuator_socket.parent / "locks"
+
+    @property
+    def _sets_alone(self) -> bool:
+        return self.control.gpus == "simulated" or os.geteuid() != 0
+
     # [policy] as written under and over a job's wishes, for `job_policy`.
     _policy_below: Mapping[str, Any] | None = PrivateAttr(default=None)
     _policy_above: Mapping[str, Any] = PrivateAttr(default_factory=dict)

@@ -17,10 +17,6 @@ from zeus_core.actuation.setter import DriverSetter, Setter
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, NoPermission, NotSupported
 
 
-def lock_dir(config: Config) -> Path:
-    return config.service.run_dir / "locks"
-
-
 def reachable(config: Config) -> Iterator[Finding]:
     """The privileged process, if one is meant to be there. Asking it takes control for a moment and sets nothing."""
     path = config.control.actuator_socket
@@ -59,9 +55,9 @@ def _unanswered(config: Config, error: ActuationError) -> Finding:
 
 def leftovers(config: Config) -> Iterator[Finding]:
     """Journals without a living owner: GPUs that still have to be given back."""
-    state_dir = config.control.actuator_state_dir
+    state_dir = config.journal_dir
     try:
-        owed = [uuid for uuid in Journal(state_dir).uuids() if not _owned(uuid, lock_dir(config))]
+        owed = [uuid for uuid in Journal(state_dir).uuids() if not _owned(uuid, config.lock_dir)]
     except ActuationError as error:
         yield Finding("leftovers", State.SKIP, str(error))
         return
@@ -93,7 +89,7 @@ def setter(config: Config, system: GpuSystem, *, probe: bool) -> Iterator[Findin
         yield Finding("setter", State.FAIL, str(error), "mend control.setter_command")
         return
     for gpu in system.gpus():
-        yield _probed(gpu, how, lock_dir(config))
+        yield _probed(gpu, how, config.lock_dir)
 
 
 def _probed(gpu: Gpu, how: Setter, locks: Path) -> Finding:
