@@ -15,8 +15,8 @@ from chase.config.layers import read_toml
 from chase.config.regions import RegionConfig
 from chase.errors import ConfigError
 
-_VALUE = (Column("key", "key"), Column("value", "value"))
-_ORIGIN = (*_VALUE, Column("origin", "set by"))
+_VALUE = (Column("key", "key"), Column("value", "value", wrap=True))
+_ORIGIN = (*_VALUE, Column("origin", "set by", wrap=True))
 
 
 @click.group(short_help="Show or check the configuration.", epilog=options.example("chase config show --origin"))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from chase.cli import jobref, options, times
-from chase.cli.output import Column, Form, age, emit_rows, say
+from chase.cli.output import Column, Form, emit_rows, say
 from chase.cli.where import open_database
 from chase.records import DecisionRecord
 
@@ -18,14 +18,12 @@ _COLUMNS = (
     Column("id", "id", right=True),
     Column("at", "time"),
     Column("job_name", "job"),
-    Column("trigger", "trigger"),
     Column("mode", "mode"),
     Column("power_limit_w", "limit W", right=True),
     Column("intensity_g_per_kwh", "g/kWh", show=lambda g: f"{g:.0f}", right=True),
-    Column("intensity_age_s", "age", show=age, right=True),
-    Column("control", "control"),
-    Column("reason", "reason"),
+    Column("reason", "reason", wrap=True),
 )
+_OBSERVED = (*_COLUMNS[:-1], Column("control", "control"), _COLUMNS[-1])
 _HEAVY = ("inputs", "choice")
 
 
@@ -66,7 +64,8 @@ def decisions(
         found = log.decisions(job=job_id, since=since, limit=limit + 1 if limit else None)[::-1]
     shown = found[:limit] if limit else found
     rows = [_row(record, names.get(record.job_id, ""), full=full) for record in shown]
-    emit_rows(rows, _COLUMNS, form, none="No decisions.")
+    columns = _OBSERVED if any(record.control == "observe" for record in shown) else _COLUMNS
+    emit_rows(rows, columns, form, none="No decisions.")
     if len(shown) < len(found):
         say(f"There are more: these are the newest {limit}; --limit 0 shows all.")
 

@@ -25,7 +25,7 @@ LIVE_COLUMNS = (
     Column("mode", "mode"),
     Column("setting", "limit W", show=lambda setting: f"{setting.get('power_limit_w', '-')}", right=True),
     Column("energy_j", "kWh", show=lambda joules: f"{joules / 3.6e6:.3f}", right=True),
-    Column("reason", "reason"),
+    Column("reason", "reason", wrap=True),
 )
 _LOGGED_COLUMNS = (
     Column("id", "job", show=lambda job: str(job)[:8]),
@@ -36,7 +36,7 @@ _LOGGED_COLUMNS = (
     Column("registered_at", "registered"),
     Column("state", "state"),
     Column("ended_at", "ended"),
-    Column("end_reason", "because"),
+    Column("end_reason", "because", wrap=True),
     Column("units_done", "done", right=True),
     Column("units", "units"),
 )

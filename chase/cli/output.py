@@ -37,13 +37,13 @@ class Form(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table for people. ``style`` names rich's style for a value, empty for none."""
+    """One column of a table for people. A terminal that is too narrow makes several lines of ``wrap`` columns."""
 
     key: str
     title: str
     show: Callable[[Any], str] | None = None
     right: bool = False
-    style: Callable[[Any], str] | None = None
+    wrap: bool = False
 
     def text(self, row: Row) -> str:
         value = row.get(self.key)

@@ -14,7 +14,7 @@ from chase.config import RegionConfig, load_region, region_ids
 
 _COLUMNS = (
     Column("id", "region"),
-    Column("name", "name"),
+    Column("name", "name", wrap=True),
     Column("sources", "sources, in order", show=lambda sources: ", ".join(s["provider"] for s in sources)),
     Column("signal", "signal"),
     Column("scope", "scope"),

@@ -26,7 +26,7 @@ _COLUMNS = (
     Column("uuid", "gpu"),
     Column("status", "result"),
     Column("enforced_w", "in force W", right=True),
-    Column("detail", "detail"),
+    Column("detail", "detail", wrap=True),
 )
 
 

@@ -22,7 +22,7 @@ _GPU_COLUMNS = (
     Column("original_w", "found W", right=True),
     Column("default_w", "default W", right=True),
     Column("jobs", "jobs", show=lambda jobs: ", ".join(job[:8] for job in jobs) or "-"),
-    Column("note", "note"),
+    Column("note", "note", wrap=True),
 )
 _HOLD_COLUMNS = (
     Column("mode", "held at"),

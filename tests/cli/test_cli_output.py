@@ -155,7 +155,9 @@ def test_an_age_is_said_in_its_largest_units(seconds, text):
 
 _ON_TERMINAL = """
 from chase.cli.output import *
-emit_rows([{"name": "[red]resnet"}], [Column("name", "name", style=lambda _: "bold red")], Form.TEXT)
+columns = [Column("name", "name"), Column("why", "why", wrap=True)]
+emit_rows([{"name": "[red]resnet", "why": "because " * 20}], columns, Form.TEXT)
+emit_marked("fail", "red", "a check")
 """
 
 
@@ -178,13 +180,21 @@ def _run_on_a_terminal(**env):
 
 
 def test_a_terminal_gets_colour_and_names_are_not_markup(monkeypatch):
-    """On a terminal the table is styled, and a job called ``[red]resnet`` keeps its name."""
+    """On a terminal headings and marks are styled, and a job called ``[red]resnet`` keeps its name."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     text = _run_on_a_terminal()
-    assert "\x1b[" in text
-    assert "[red]resnet" in text
+    assert "\x1b[31mfail" in text
+    assert "[red]resnet  because" in text
 
 
-def test_no_color_means_no_colour():
-    """``NO_COLOR`` takes the colours away on a terminal."""
-    assert not re.search(r"\x1b\[[\d;]*3[0-7]", _run_on_a_terminal(NO_COLOR="1"))
+def test_a_narrow_terminal_wraps_only_what_may_wrap():
+    """The name stays whole; the long text goes on below itself."""
+    rows = [line for line in _run_on_a_terminal(COLUMNS="40").splitlines() if "because" in line]
+    assert len(rows) > 3
+    assert sum("[red]resnet" in line for line in rows) == 1
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_color_means_no_colour(env):
+    """``NO_COLOR`` and a dumb terminal take the colours away."""
+    assert not re.search(r"\x1b\[[\d;]*3[0-7]", _run_on_a_terminal(**env))
