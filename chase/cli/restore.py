@@ -82,12 +82,15 @@ def _configured(config_file: Path | None) -> Places:
     except ConfigError as error:
         say(f"The configuration cannot be used, so the usual folders are tried: {error}")
         return Places()
-    command = config.control.setter_command
-    return Places(
-        config.journal_dir,
-        config.lock_dir,
-        CommandSetter(command) if command else DriverSetter(),
-    )
+    return Places(config.journal_dir, config.lock_dir, _setter(config.control.setter_command))
+
+
+def _setter(command: tuple[str, ...]) -> Setter:
+    try:
+        return CommandSetter(command) if command else DriverSetter()
+    except ActuationError as error:
+        say(f"The driver is asked instead: {error}")
+        return DriverSetter()
 
 
 def _restored(gpus: tuple[str, ...], places: Places) -> list[dict[str, Any]]:

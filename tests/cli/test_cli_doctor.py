@@ -15,6 +15,7 @@ import pytest
 
 from chase.cli.checks import gpus, node
 from chase.cli.checks.finding import Finding, State, guarded
+from chase.config import load
 
 
 @pytest.fixture
@@ -95,13 +96,13 @@ def test_a_setter_without_permission_is_found_by_the_probe(doctor, standin_state
     assert code == 0
 
 
-def test_a_card_that_somebody_holds_is_not_probed(doctor, standin_state, folder):
+def test_a_card_that_somebody_holds_is_not_probed(doctor, standin_state, config):
     """Between reading a limit and setting it back its owner might have changed it, so the lock decides."""
     code = (
         "import sys, time; from pathlib import Path; from zeus_core.actuation.lock import GpuLock\n"
         "lock = GpuLock.acquire(Path(sys.argv[1]), sys.argv[2]); print('held', flush=True); time.sleep(60)"
     )
-    command = [sys.executable, "-c", code, str(folder / "run" / "locks"), standin_state.uuids[0]]
+    command = [sys.executable, "-c", code, str(load(service_file=config()).config.lock_dir), standin_state.uuids[0]]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         found, _ = doctor("--probe-setter")
@@ -173,17 +174,17 @@ def test_a_wrong_configuration_is_the_first_finding(chase, tmp_path):
     assert "clock" in {check["subject"] for check in checks}
 
 
-def test_a_leftover_of_a_dead_owner_fails_with_the_remedy(doctor, standin_state, folder):
+def test_a_leftover_of_a_dead_owner_fails_with_the_remedy(doctor, standin_state, config):
     """The card is named, and ``chase restore`` is what to do."""
     code = (
         "import os, signal, sys; from pathlib import Path\n"
         "from zeus_core.actuation.base import Wish; from zeus_core.actuation.local import LocalActuator\n"
         "from zeus_core.gpus.nvml import NvmlSystem\n"
-        "folder = Path(sys.argv[1])\n"
-        "a = LocalActuator(NvmlSystem(), state_dir=folder / 'journal', lock_dir=folder / 'run/locks')\n"
-        "a.apply({sys.argv[2]: Wish(power_limit_w=150.0)}); os.kill(os.getpid(), signal.SIGKILL)"
+        "a = LocalActuator(NvmlSystem(), state_dir=Path(sys.argv[1]), lock_dir=Path(sys.argv[2]))\n"
+        "a.apply({sys.argv[3]: Wish(power_limit_w=150.0)}); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    command = [sys.executable, "-c", code, str(folder), standin_state.uuids[1]]
+    places = load(service_file=config()).config
+    command = [sys.executable, "-c", code, str(places.journal_dir), str(places.lock_dir), standin_state.uuids[1]]
     killed = subprocess.run(command, env=standin_state.env(), check=False)
     assert killed.returncode == -signal.SIGKILL
     found, exit_code = doctor()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from chase.config import load
+
 _OWNER = """
 import os, signal, sys, time
 from pathlib import Path
@@ -46,8 +48,8 @@ def owner(standin_state, folders):
     """Start a process that takes both cards down to 150 W; it then dies by SIGKILL, or stays."""
     started = []
 
-    def start(then: str) -> subprocess.Popen:
-        command = [sys.executable, "-c", _OWNER, str(folders / "journal"), str(folders / "locks"), then]
+    def start(then: str, journal: Path = folders / "journal", locks: Path = folders / "locks") -> subprocess.Popen:
+        command = [sys.executable, "-c", _OWNER, str(journal), str(locks), then]
         process = subprocess.Popen(command, env=standin_state.env(), stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout.readline() == "set\n"
@@ -145,13 +147,29 @@ def test_a_broken_configuration_does_not_stand_in_the_way(run, standin_state, ow
 
 
 def test_the_configured_folders_are_used(run, standin_state, owner, folders, tmp_path):
-    """Without flags the journal is where [control] says."""
-    (folders / "run").mkdir()
-    (folders / "run" / "locks").symlink_to(folders / "locks")
+    """Without flags journal and locks are where the configuration says: a living owner is seen, a dead one mended."""
+    path = tmp_path / "chase.toml"
+    path.write_text(
+        f'[service]\nstate_dir = "{folders}/state"\nrun_dir = "{folders}/run"\n[control]\n'
+        f'actuator_state_dir = "{folders}/journal"\nactuator_socket = "{folders}/actuator.sock"\n'
+    )
+    config = load(service_file=path).config
+    holder = owner("stay", config.journal_dir, config.lock_dir)
+    assert run("restore", "--config", path).exit_code == 75
+    holder.kill()
+    holder.wait(timeout=30)
+    assert run("restore", "--config", path).exit_code == 0
+    assert [card.limit_w for card in standin_state] == [275, 275]
+
+
+def test_a_setter_command_that_is_gone_is_replaced_by_the_driver(run, standin_state, owner, places, tmp_path):
+    """The site's command is preferred; without it the driver is asked, and that is said."""
     owner("die")
     config = tmp_path / "chase.toml"
-    config.write_text(f'[service]\nrun_dir = "{folders}/run"\n[control]\nactuator_state_dir = "{folders}/journal"\n')
-    assert run("restore", "--config", config).exit_code == 0
+    config.write_text('[control]\nsetter_command = ["/no/such/setter", "{uuid}", "{power_limit_w}"]\n')
+    result = run("restore", "--config", config, *places)
+    assert result.exit_code == 0
+    assert "/no/such/setter" in result.stderr
     assert [card.limit_w for card in standin_state] == [275, 275]
 
 
