@@ -43,6 +43,9 @@ _PASSING = {
 }
 
 
+FileId = tuple[int, int]  # device and inode
+
+
 class Fault(Enum):
     """What an error of SQLite means for the rows at hand: wait and retry, begin a new file, or give these up."""
 
@@ -154,7 +157,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def identity(path: Path) -> FileId | None:
     """Which file is at ``path`` now, None if there is none; a deleted file that we still have open is not it."""
     try:
         found = path.stat()

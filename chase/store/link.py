@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chase.store.connect import identity, prepare, refuse_network
+from chase.store.connect import FileId, identity, prepare, refuse_network
 from chase.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Link:
         say: Say,
     ) -> None:
         self.path = path
-        self.which: tuple[int, int] | None = None
+        self.which: FileId | None = None
         self._busy_s = busy_s
         self._now = now
         self._reseed = reseed
@@ -72,7 +73,8 @@ class Link:
 
     def drop(self) -> None:
         if self._conn is not None:
-            self._conn.close()
+            with suppress(sqlite3.Error):
+                self._conn.close()
         self._conn, self._db, self.which = None, None, None
 
     def _open(self) -> Database:

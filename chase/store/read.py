@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from chase.errors import StoreError
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
-from chase.store.connect import DATABASE_ERRORS, Fault, connect_readonly, fault_of, identity
+from chase.store.connect import DATABASE_ERRORS, Fault, FileId, connect_readonly, fault_of, identity
 from chase.store.rows import DECISION, EVENT, FORECAST, HOLD, INTERVAL, JOB, POINT, Shape, utc_text
 from chase.store.tables import EXPORTS, VERSIONS
 from chase.store.version import check
@@ -27,6 +27,21 @@ _PAGE = 1000
 _IDLE = 4  # connections kept open between reads
 
 
+class Unreadable(StoreError):
+    """SQLite cannot read the file ``which`` that was at ``path``."""
+
+    HINTS: ClassVar = {
+        Fault.CORRUPT: "it is damaged or no SQLite file; 'chase serve' puts it aside and begins anew",
+        Fault.PASSING: "another process holds it, or its directory may not be read; try again",
+        Fault.REFUSED: "its tables are not as expected",
+    }
+
+    def __init__(self, path: Path, error: Exception, which: FileId | None) -> None:
+        self.fault = fault_of(error)
+        self.which = which
+        super().__init__(f"{path}: cannot be read: {error} ({self.HINTS[self.fault]})")
+
+
 class Reader:
     """The log at ``path``, for any number of threads. Every method raises ``StoreError`` when it cannot be read.
 
@@ -36,7 +51,7 @@ class Reader:
     def __init__(self, path: Path, *, timeout_s: float = 5.0) -> None:
         self.path = Path(path)
         self._timeout_s = timeout_s
-        self._idle: list[tuple[tuple[int, int] | None, sqlite3.Connection]] = []
+        self._idle: list[tuple[FileId | None, sqlite3.Connection]] = []
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -199,13 +214,13 @@ class Reader:
             yield conn
         except DATABASE_ERRORS as error:
             conn.close()
-            raise self._explained(error) from error
+            raise Unreadable(self.path, error, which) from error
         except BaseException:
             conn.close()
             raise
         self._give_back(which, conn)
 
-    def _take(self) -> tuple[tuple[int, int] | None, sqlite3.Connection]:
+    def _take(self) -> tuple[FileId | None, sqlite3.Connection]:
         which = identity(self.path)
         with self._lock:
             idle, self._idle = self._idle, []
@@ -221,22 +236,14 @@ class Reader:
         try:
             return which, connect_readonly(self.path, timeout_s=self._timeout_s)
         except DATABASE_ERRORS as error:
-            raise self._explained(error) from error
+            raise Unreadable(self.path, error, which) from error
 
-    def _give_back(self, which: tuple[int, int] | None, conn: sqlite3.Connection) -> None:
+    def _give_back(self, which: FileId | None, conn: sqlite3.Connection) -> None:
         with self._lock:
             if len(self._idle) < _IDLE:
                 self._idle.append((which, conn))
                 return
         conn.close()
-
-    def _explained(self, error: Exception) -> StoreError:
-        hints = {
-            Fault.CORRUPT: "it is damaged or no SQLite file; 'chase serve' puts it aside and begins anew",
-            Fault.PASSING: "another process holds it, or its directory may not be read; try again",
-            Fault.REFUSED: "its tables are not as expected",
-        }
-        return StoreError(f"{self.path}: cannot be read: {error} ({hints[fault_of(error)]})")
 
 
 def open_readonly(path: Path) -> Reader:

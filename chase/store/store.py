@@ -14,10 +14,10 @@ from chase.clock import Clock
 from chase.errors import StoreError
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
 from chase.store.backlog import Op
-from chase.store.connect import Fault, fault_of, identity, refuse_network
+from chase.store.connect import Fault, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
 from chase.store.points import add_vintages, point_rows
-from chase.store.read import Reader, Row
+from chase.store.read import Reader, Row, Unreadable
 from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, real, utc_text
 from chase.store.writer import StoreHealth, Tuning, Writer
 from providers.base import IntensityPoint
@@ -118,6 +118,12 @@ class Store(Reader):
     def add_interval(self, interval: IntervalRecord) -> None:
         self._add(INTERVAL, interval)
 
+    def update_prices(self, intervals: Iterable[IntervalRecord]) -> None:
+        """Intervals that were priced anew (``accounting.reprice``): reports and database keep the same numbers."""
+        rows = [INTERVAL.row(interval) for interval in intervals]
+        if rows:
+            self._writer.submit(Op("intervals", lambda db: _update_prices(db, rows), rows=len(rows)))
+
     def add_event(self, event: EventRecord) -> int | None:
         return self._add(EVENT, event)
 
@@ -166,9 +172,8 @@ class Store(Reader):
         if self._read_fault != self._told:
             _LOG.warning("%s", error)
         self._told = self._read_fault
-        cause = error.__cause__
-        if cause is not None and fault_of(cause) is Fault.CORRUPT:
-            self._writer.suspect(identity(self.path), str(cause))
+        if isinstance(error, Unreadable) and error.fault is Fault.CORRUPT:
+            self._writer.suspect(error.which, str(error.__cause__))
 
     def _reseed(self, db: Database) -> None:
         """Into a file that may have been begun anew: rows to come refer to these."""
@@ -209,6 +214,14 @@ def _end_job(db: Database, values: dict[str, Any]) -> None:
         "UPDATE jobs SET state = 'ended', ended_at_utc = :at, end_reason = :reason, units_done = :units"
         " WHERE id = :id AND state = 'running'",
         values,
+    )
+
+
+def _update_prices(db: Database, rows: Sequence[dict[str, Any]]) -> None:
+    db.conn.executemany(
+        "UPDATE intervals SET intensity_g_per_kwh = :intensity_g_per_kwh, intensity_kind = :intensity_kind,"
+        " grams = :grams, reference_grams = :reference_grams WHERE job_id = :job_id AND start_utc = :start_utc",
+        rows,
     )
 
 

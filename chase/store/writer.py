@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from chase.errors import StoreError
 from chase.records import EventRecord
 from chase.store.backlog import Backlog, Op
-from chase.store.connect import BUSY_S, Fault, fault_of, write
+from chase.store.connect import BUSY_S, Fault, FileId, fault_of, write
 from chase.store.link import Link
 from chase.store.rows import EVENT
 from chase.store.version import check
@@ -70,7 +70,7 @@ class Writer:
         self._slow = False
         self._suspect = ""
         self._closing = False
-        self._last_tries = 1
+        self._tries_left = 1  # at the end, while there is a fault
         self._events: list[EventRecord] = []
         self._opened: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="chase-store", daemon=True)
@@ -103,7 +103,7 @@ class Writer:
         with self._work:
             return self._work.wait_for(lambda: not self._backlog and not self._in_hand, timeout_s)
 
-    def suspect(self, which: tuple[int, int] | None, reason: str) -> None:
+    def suspect(self, which: FileId | None, reason: str) -> None:
         """A reader found the file ``which`` corrupt."""
         with self._work:
             if which is not None and which == self._link.which:
@@ -141,10 +141,10 @@ class Writer:
         with self._work:
             if self._fault:
                 self._work.wait_for(lambda: self._closing, self._tuning.retry_s)
-                self._last_tries -= self._closing
+                self._tries_left -= self._closing
             else:
                 self._work.wait_for(lambda: self._backlog or self._suspect or self._events or self._closing)
-            return not self._closing or (len(self._backlog) > 0 and self._last_tries >= 0)
+            return not self._closing or (len(self._backlog) > 0 and self._tries_left >= 0)
 
     def _attempt(self) -> None:
         with self._work:
@@ -199,31 +199,31 @@ class Writer:
                 op.succeed(result)
 
     def _failed(self, batch: Sequence[Op], error: Exception) -> None:
-        """Keep what can wait, tell those who do, and begin a new file if this one is corrupt."""
-        text = str(error)
+        """Keep the rows for the next try, and let nobody wait for it."""
         if not self._opened.done() and isinstance(error, StoreError):
             self._opened.set_exception(error)
-        if fault_of(error) is Fault.CORRUPT:
-            text = self._put_aside(text)
-        else:
-            self._link.drop()
+        reason = self._in_the_way(error)
         with self._work:
-            if text and not self._fault:
+            if reason and not self._fault:
                 self._fault_since = self._now()
-                _LOG.warning("%s cannot be written: %s; rows wait in memory", self.path, text)
-            self._fault = text
-            for op in batch if text else ():
-                op.fail(StoreError(f"{self.path}: {error}"))  # whoever waits, waits no longer; the row does
+                _LOG.warning("%s cannot be written: %s; rows wait in memory", self.path, reason)
+            self._fault = reason
+            for op in batch if reason else ():
+                op.fail(StoreError(f"{self.path}: {reason}"))
             self._backlog.put_back(batch)
             self._in_hand = 0
             self._work.notify_all()
 
-    def _put_aside(self, reason: str) -> str:
-        """Empty when a new file can be begun at once, else what is in the way."""
+    def _in_the_way(self, error: Exception) -> str:
+        """What keeps rows from being written; empty where a new file can be begun at once."""
+        reason = str(error) or type(error).__name__
         try:
-            return "" if self._link.begin_anew(reason) else reason
-        except OSError as error:
-            return f"{reason}; and it cannot be put aside: {error}"
+            if fault_of(error) is Fault.CORRUPT and self._link.begin_anew(reason):
+                return ""
+        except OSError as refusal:
+            reason = f"{reason}; and it cannot be put aside: {refusal}"
+        self._link.drop()
+        return reason
 
     def _say(self, code: str, message: str, data: dict[str, Any]) -> None:
         _LOG.warning(message)

@@ -92,6 +92,15 @@ def test_damage_found_by_a_look_back(store, path):
     assert store.health.ok
 
 
+def test_a_late_report_of_the_old_file_does_not_condemn_the_new_one(store, path):
+    """A reader that still had the damaged file open tells of that one, and nothing happens to what lies there now."""
+    store.add_event(EVENT)
+    store._writer.suspect((1, 1), "database disk image is malformed")
+    store._writer.suspect(None, "database disk image is malformed")
+    assert store.add_event(EVENT) == 2
+    assert kept_aside(path) == []
+
+
 def test_two_damaged_files_are_both_kept(open_store, path):
     """In the same second: the second gets a number."""
     path.parent.mkdir()

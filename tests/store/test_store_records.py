@@ -155,6 +155,19 @@ def test_holds_are_in_force_until_they_end(store):
     assert modes(T0 + minute) == []
 
 
+def test_intervals_take_their_new_prices(store):
+    """Energy priced anew is written over its old price; other jobs and times keep theirs."""
+    store.upsert_job(JOB)
+    store.upsert_job(replace(JOB, id="ffff0000"))
+    rows = [replace(INTERVAL, start=T0 + i * minute, end=T0 + (i + 1) * minute) for i in range(3)]
+    for row in (*rows, replace(INTERVAL, job_id="ffff0000")):
+        store.add_interval(row)
+    revised = [replace(row, intensity_g_per_kwh=100.0, grams=0.3, reference_grams=0.4) for row in rows[:2]]
+    store.update_prices(revised)
+    assert store.intervals(JOB.id) == [*revised, rows[2]]
+    assert store.intervals("ffff0000") == [replace(INTERVAL, job_id="ffff0000")]
+
+
 def test_events_by_job_code_and_time(store):
     """As decisions: oldest first, the newest of too many."""
     for i in range(4):
