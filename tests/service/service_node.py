@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
@@ -17,6 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from standin import State
+
+from chase.errors import ChaseError, StoreError
+from chase.records import DecisionRecord
+from chase.store import Reader
+from chase.unixhttp import request
 
 ROOT = Path(__file__).parents[2]
 AS_USER = Path(__file__).with_name("as_user.py")
@@ -76,7 +80,7 @@ def until(condition: Callable[[], Any], what: str, within_s: float = 15.0) -> An
     deadline = time.monotonic() + within_s
     pause = threading.Event()
     while True:
-        with suppress(sqlite3.OperationalError):
+        with suppress(sqlite3.OperationalError, StoreError):
             if found := condition():
                 return found
         if time.monotonic() > deadline:
@@ -101,13 +105,11 @@ class Node:
             (place / folder).mkdir()
             os.chown(place / folder, self.uid, -1)
         self.trace.write_text("start,end,g_per_kwh\n")
-        self.minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=1)
 
     # -- the grid ----------------------------------------------------------------------------------------------------
 
     def grid(self, g_per_kwh: float) -> None:
         """The source grows by one row: from now on it is so."""
-        self.minute += timedelta(minutes=1)
         start = datetime.now(UTC)
         end = start + timedelta(hours=1)
         with self.trace.open("a") as file:
@@ -117,6 +119,7 @@ class Node:
 
     def start_actuator(self) -> subprocess.Popen[bytes]:
         socket_path = self.place / "actuator.sock"
+        (self.place / "actuator.log").write_bytes(b"")
         process = self.spawn(
             [
                 *[sys.executable, "-m", "chase", "actuator", "--uid", str(self.uid), "--socket", str(socket_path)],
@@ -178,25 +181,26 @@ class Node:
 
     def cli(self, *argv: str, ok: Sequence[int] = (0,)) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "chase", *argv], env=self.env(), capture_output=True, text=True, timeout=30, check=False
-        )
-        assert done.returncode in ok, (argv, done.returncode, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done.stdout
-
-    def status(self) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "chase", "status", "--json"],
+            [sys.executable, "-m", "chase", *argv],
             env=self.env(),
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
-        return json.loads(done.stdout) if done.returncode in {0, 1} and done.stdout else {}
+        assert done.returncode in ok, (argv, done.returncode, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done.stdout
 
-    def decisions(self) -> list[dict[str, Any]]:
-        return json.loads(self.cli("decisions", "--db", str(self.db), "--json"))
+    def status(self) -> dict[str, Any]:
+        try:
+            return request(self.socket, "GET", "/v1/status")
+        except ChaseError:
+            return {}
+
+    def decisions(self) -> list[DecisionRecord]:
+        with Reader(self.db) as log:
+            return log.decisions()
 
     def events(self) -> list[str]:
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:

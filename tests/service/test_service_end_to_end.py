@@ -32,8 +32,10 @@ def test_the_grid_moves_the_limit_and_the_log_says_why(node):
     job.send_signal(signal.SIGTERM)
     job.wait(10)
     until(lambda: node.limits == [ORIGINAL_W, ORIGINAL_W], "the GPU was given back with its job")
-    decisions = {entry["code"]: entry for entry in node.decisions()}
+    listed = json.loads(node.cli("decisions", "--db", str(node.db), "--json"))
+    decisions = {entry["code"]: entry for entry in listed}
     assert {"above-threshold", "below-threshold"} <= decisions.keys()
+    assert "500 g/kWh is above 300" in decisions["above-threshold"]["reason"]
     told = node.cli("explain", str(decisions["above-threshold"]["id"]), "--db", str(node.db))
     assert "500 g/kWh is above 300" in told
     assert "the same choice" in told
@@ -105,12 +107,12 @@ class TestGivenBack:
     def test_when_the_service_comes_back_the_job_goes_on(self, node):
         """A restart of the service in the middle: the running job is controlled again, under its own id."""
         run_until_low(node)
-        before = {entry["job_id"] for entry in node.decisions()}
+        before = until(lambda: {decision.job_id for decision in node.decisions()}, "a recorded decision")
         node.processes[1].kill()
         until(lambda: not low(node), "given back")
         node.start_service()
         until(lambda: low(node), "controlled again")
-        assert {entry["job_id"] for entry in node.decisions()} == before
+        assert {decision.job_id for decision in node.decisions()} == before
 
 
 class TestObserve:
@@ -120,7 +122,7 @@ class TestObserve:
         node.grid(DIRTY)
         node.start_service("--observe")
         node.start_job("--gpus", "0")
-        until(lambda: any(d["code"] == "above-threshold" for d in node.decisions()), "a decision")
+        until(lambda: any(d.code == "above-threshold" for d in node.decisions()), "a decision")
         assert node.state.writes() == []
         assert node.limits == [ORIGINAL_W, ORIGINAL_W]
         assert node.status()["service"]["control"] == "observe"
