@@ -77,16 +77,20 @@ class DaemonLink:
     def end(self, reason: str) -> Summary | None:
         if not self.registered_once:
             return None
-        body = {"reason": reason, "units_done": self._units_done()}
+        if not self._registered:  # the terms changed since
+            self._register()
         try:
-            answer = self._post(f"/v1/jobs/{self.job_id}/end", body)
+            answer = self._end(reason)
         except unixhttp.ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             self._register()
-            answer = self._post(f"/v1/jobs/{self.job_id}/end", body)
+            answer = self._end(reason)
         summary = answer.get("summary")
         return Summary.from_dict(summary) if isinstance(summary, dict) else None
+
+    def _end(self, reason: str) -> dict[str, Any]:
+        return self._post(f"/v1/jobs/{self.job_id}/end", {"reason": reason, "units_done": self._units_done()})
 
     def _register(self) -> Answer:
         self._placed = self._placed or self._place()

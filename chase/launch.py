@@ -170,7 +170,7 @@ def _handover(env: Mapping[str, str]) -> Iterator[Handover]:
 @contextlib.contextmanager
 def _news_on_stderr(level: int) -> Iterator[None]:
     """The reporter's log is this process's talk; nobody else has configured it."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.NullHandler() if sys.stderr is None else logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("chase: %(message)s"))
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -200,6 +200,8 @@ def _reason(ended: Ended) -> str:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # stderr may be closed; the command's status is worth more than our line
-        sys.stderr.write(f"chase: {line}\n")
-        sys.stderr.flush()
+    """A line on stderr, unless that is closed: the command's status is worth more than our line."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"chase: {line}\n")
+            sys.stderr.flush()

@@ -1,0 +1,137 @@
+"""The end of a run in words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chase.messages import Summary
+from chase.summary import count, duration, energy, grams, lines
+
+FULL = Summary(
+    energy_j=880.0,
+    grams=90.0,
+    seconds=12.0,
+    units=10.0,
+    method="mixed",
+    reference_energy_j=1000.0,
+    reference_grams=100.0,
+    slowdown=0.25,
+)
+
+
+def _lines(summary):
+    return lines(summary, name="train.py", job_id="ab12", units="steps")
+
+
+def test_a_full_summary_is_three_lines():
+    """What it cost, what full power would have, where to look further."""
+    cost, saving, why = _lines(FULL)
+    assert cost == "job train.py: 10 steps in 12.0 s, 880 J (mixed), 90 g CO2eq"
+    assert saving.startswith("against the same 10 steps at full power (1 kJ, 100 g CO2eq): ")
+    assert saving.endswith(": 12.0 % less energy, 10.0 % less carbon, 25.0 % slower")
+    assert why == "why: chase decisions --job ab12"
+
+
+def test_an_empty_summary_says_so():
+    """Nothing measured is not zero joules."""
+    assert _lines(Summary()) == ["job train.py: nothing was measured", "why: chase decisions --job ab12"]
+
+
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        ({"seconds": 3.0}, "job train.py: in 3.0 s"),
+        ({"energy_j": 5.0}, "job train.py: 5 J"),
+        ({"grams": 0.0}, "job train.py: 0 g CO2eq"),
+        ({"units": 3.0, "grams": 1.0}, "job train.py: 3 steps, 1 g CO2eq"),
+    ],
+)
+def test_what_is_not_known_is_left_out(known, line):
+    """Each figure stands for itself."""
+    assert _lines(Summary(**known))[0] == line
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ({"energy_j": 1100.0, "reference_energy_j": 1000.0}, "10.0 % more energy"),
+        ({"energy_j": 1000.0, "reference_energy_j": 1000.0}, "0.0 % less energy"),
+        ({"slowdown": 0.0}, "no slower"),
+        ({"slowdown": -0.02}, "2.0 % faster"),
+        ({"grams": 0.0, "reference_grams": 100.0}, "100.0 % less carbon"),
+    ],
+)
+def test_the_comparison_says_which_way(known, found):
+    """More is said as more, and no difference as none."""
+    assert _lines(Summary(**known))[1].endswith(f": {found}")
+
+
+@pytest.mark.parametrize("reference", [None, 0.0, -4.0])
+def test_no_share_of_nothing_is_given(reference):
+    """A reference of zero or less (a marginal intensity can be) has no shares."""
+    said = _lines(Summary(grams=3.0, reference_grams=reference, slowdown=0.1))[1]
+    assert "carbon" not in said
+    assert "slower" in said
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0 J"),
+        (999.0, "999 J"),
+        (71_300.0, "71.3 kJ"),
+        (3.6e6, "3.6 MJ"),
+        (1.23456e9, "1.235 GJ"),
+        (5e13, "5e+04 GJ"),
+    ],
+)
+def test_energy_is_in_joules_of_a_fitting_size(value, shown):
+    """Four figures, in J, kJ, MJ or GJ."""
+    assert energy(value) == shown
+
+
+def test_grams_keep_their_sign():
+    """Marginal carbon may be negative."""
+    assert [grams(value) for value in (-1500.0, 0.4, 2.5e6)] == ["-1.5 kg CO2eq", "0.4 g CO2eq", "2.5 t CO2eq"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.04, "0.0 s"), (59.9, "59.9 s"), (60.0, "1 min 00 s"), (3599.6, "1 h 00 min"), (90_061.0, "25 h 01 min")],
+)
+def test_durations_are_as_people_say_them(seconds, shown):
+    """Seconds, minutes, hours; never a minute of sixty seconds."""
+    assert duration(seconds) == shown
+
+
+def test_counts_have_their_unit():
+    """Whole numbers without a point, thousands apart."""
+    assert count(1_200_000.0, "samples") == "1,200,000 samples"
+    assert count(0.125, "epochs") == "0.12 epochs"
+
+
+numbers = st.none() | st.floats(0, 1e15)
+
+
+@given(
+    st.builds(
+        Summary,
+        energy_j=numbers,
+        grams=st.none() | st.floats(-1e15, 1e15),
+        seconds=numbers,
+        units=numbers,
+        method=st.sampled_from([None, "counter"]),
+        reference_energy_j=numbers,
+        reference_grams=st.none() | st.floats(-1e15, 1e15),
+        slowdown=st.none() | st.floats(-1, 1e6),
+    )
+)
+def test_any_summary_can_be_said(summary):
+    """No summary that may come over the socket breaks the last lines of a run, or makes an empty one."""
+    said = _lines(summary)
+    assert 2 <= len(said) <= 3
+    assert all(line and "  " not in line and not re.search(r"\b(None|nan|inf)\b", line) for line in said)
