@@ -105,21 +105,22 @@ class Stretch:
         least that was seen where looks often saw none, and taken for nothing where they saw some.
         """
         counts = [gap.units for gap in self._gaps]
-        if all(count.is_integer() for count in counts):
+        if all(count % 1 == 0 for count in counts):
             return float(math.gcd(*map(int, counts)))
         return min(counts) if OFTEN * self._idle_gaps > len(counts) else 0.0
 
     def _usual(self) -> list[Gap]:
         """The gaps without a stall. A stall only ever makes a gap longer and its rate lower: hence the quartiles.
 
-        Each count may be off by a lump, the one that tells the usual rate and the one that is held against it.
+        Each count may be off by a lump, the one that tells the usual rate and the one that is held against it, and a
+        wait by a look.
         """
         if not self._gaps:
             return []
         quartile, lump = len(self._gaps) * 3 // 4, self._lump()
         rate = sorted((gap.units - lump) / gap.seconds for gap in self._gaps)[quartile]
         gap_s = sorted((gap.seconds for gap in self._gaps), reverse=True)[quartile]
-        long_s = max(STALL_S, LONG * gap_s)
+        long_s = max(STALL_S, LONG * gap_s) + self._looked_s / self._looks
         return [
             gap
             for gap in self._gaps
