@@ -71,7 +71,7 @@ def answer_forever(session: Session) -> None:
             result = error = None
             try:
                 result = getattr(target, method)(*arguments)
-            except Exception as raised:
+            except Exception as raised:  # noqa: BLE001  # raised again at the other end
                 error = raised
             pickle.dump((result, error), sys.stdout.buffer)
             sys.stdout.buffer.flush()
@@ -84,10 +84,15 @@ def options_of(text: str) -> dict[str, Any]:
     return {key: Path(value) if key.endswith(("_path", "_dir")) else value for key, value in options.items()}
 
 
+def say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
 def main(role: str, argument: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
     if role == "server":
-        return server.run(NvmlSystem(), ready=lambda: print("ready", flush=True), **options_of(argument))
+        return server.run(NvmlSystem(), ready=say_ready, **options_of(argument))
     if role == "local":
         answer_forever(Session(LocalActuator(NvmlSystem(), **options_of(argument))))
     elif role == "client":

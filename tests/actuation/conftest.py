@@ -114,6 +114,14 @@ def start_client() -> Iterator[Callable[..., Worker]]:
 
 
 @pytest.fixture(scope="session")
+def lasting_client() -> Iterator[Worker]:
+    """One process of another user for all the tests that only need some client."""
+    client = Worker("client", str(other_uid()))
+    yield client
+    client.kill()
+
+
+@pytest.fixture(scope="session")
 def profile() -> GpuProfile:
     points = tuple(ProfilePoint(watts, 40 / watts, watts - 5) for watts in (100, 200, 300))
     return GpuProfile("a", "NVIDIA A40", "w", "step", "made up", "none", 100, 300, 300, 30, points)
@@ -133,5 +141,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         actuator = get("make_local")(get("nvml"), setter=CommandSetter(get("setter_script")))
         yield Bench(request.param, actuator, StandinCards(get("standin_state")))
     else:
-        server = get("start_server")()
-        yield Bench(request.param, get("start_client")(server.socket_path), StandinCards(get("standin_state")))
+        client = get("lasting_client")
+        client.connect(get("start_server")().socket_path)
+        yield Bench(request.param, client, StandinCards(get("standin_state")))
+        client.close()

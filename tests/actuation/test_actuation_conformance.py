@@ -91,7 +91,13 @@ def test_describe(bench: Bench):
     assert [state.uuid for state in before] == list(bench.uuids)
     assert [state.index for state in before] == [0, 1]
     state = before[0]
-    assert (state.power_limit_w, state.enforced_w, state.min_w, state.max_w, state.default_w) == (275, 275, 100, 300, 300)
+    assert (state.power_limit_w, state.enforced_w, state.min_w, state.max_w, state.default_w) == (
+        275,
+        275,
+        100,
+        300,
+        300,
+    )
     assert (state.original_w, state.foreign_w, state.can_set, state.reason) == (None, None, True, "")
     bench.apply(150)
     state = bench.actuator.describe()[0]
