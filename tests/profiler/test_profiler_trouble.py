@@ -224,6 +224,14 @@ def test_a_resumed_sweep_does_what_was_left(cuts, worsening):
     assert card.profiler.progress == whole.profiler.progress
 
 
+def test_a_sweep_resumed_from_all_its_windows_is_done_at_once():
+    """There is nothing left to observe, and its frontier is there to take."""
+    whole = Controller(Profiler(plan()), Job(curve())).run().profiler
+    again = Profiler(plan(), windows=whole.windows)
+    assert again.done
+    assert again.frontier() == whole.frontier()
+
+
 def test_windows_of_other_settings_are_not_taken_over():
     """A grid that changed, or another batch size, is another sweep."""
     other = Window(Setting(power_limit_w=290.0), 10, 10, 2500)
