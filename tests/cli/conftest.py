@@ -23,6 +23,7 @@ from chase.store import Store
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
 ROOT = Path(__file__).parents[2]
+PYTHONPATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 RESNET, BERT = "aa" * 16, "ab" + "cd" * 15
 BEGAN = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
@@ -37,7 +38,7 @@ def home(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CHASE_SOCKET", str(tmp_path / "nobody.sock"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     monkeypatch.delenv("ELECTRICITYMAPS_TOKEN", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -196,7 +197,7 @@ def service(service_folder):
     process = subprocess.Popen(
         [sys.executable, "-m", "chase", "serve", "--simulated", "--config", str(config)],
         stderr=subprocess.PIPE,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": PYTHONPATH},
         text=True,
     )
     _wait_for(socket, process)

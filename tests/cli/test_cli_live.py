@@ -158,7 +158,7 @@ def test_exec_without_a_service_says_so_and_runs(chase):
 
 def test_exec_of_a_command_that_is_not_there_ends_as_a_shell_does(chase):
     """127, and a text."""
-    done = chase("exec", "--", "no-such-command-anywhere")
+    done = chase("exec", "--", "no-such-command-anywhere", env={**os.environ, "PATH": "/usr/bin:/bin"})
     assert done.returncode == 127
     assert "not found" in done.stderr
 

@@ -252,11 +252,11 @@ def test_an_actuator_without_a_driver_or_a_folder_says_what_is_wrong(chase, stan
     import standin
 
     (folders / "file").touch()
-    bad = chase("actuator", "--uid", 0, "--socket", folders / "file" / "a.sock", *places)
+    bad = chase("actuator", "--uid", os.geteuid(), "--socket", folders / "file" / "a.sock", *places)
     assert bad.returncode == 1
     assert "cannot listen" in bad.stderr
     standin_state.fail("nvmlInitWithFlags", standin.DRIVER_NOT_LOADED)
-    bad = chase("actuator", "--uid", 0, "--socket", folders / "a.sock", *places)
+    bad = chase("actuator", "--uid", os.geteuid(), "--socket", folders / "a.sock", *places)
     assert bad.returncode == 1
     assert "Traceback" not in bad.stderr
 
@@ -266,7 +266,8 @@ def test_the_actuator_tells_the_service_manager_when_it_is_ready(standin_state, 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folders / "notify"))
         manager.settimeout(30)
-        command = [sys.executable, "-m", "chase", "actuator", "--uid", "0", "--socket", str(folders / "a.sock")]
+        command = [sys.executable, "-m", "chase", "actuator", "--uid", str(os.geteuid())]
+        command += ["--socket", str(folders / "a.sock")]
         environment = {**standin_state.env(), "NOTIFY_SOCKET": str(folders / "notify")}
         with subprocess.Popen([*command, *map(str, places)], env=environment, stderr=subprocess.PIPE) as process:
             assert manager.recv(100) == b"READY=1"
