@@ -248,6 +248,8 @@ def test_directory_that_became_a_file(journal: Journal, entry: Entry):
         journal.write(entry)
     with pytest.raises(JournalError, match="cannot be removed"):
         journal.remove(UUID)
+    with pytest.raises(JournalError, match="as the user that runs the actuator"):
+        journal.uuids()
 
 
 def test_state_directory_that_is_a_file(tmp_path: Path):

@@ -395,8 +395,23 @@ def test_audit_line_per_change(desk: Desk, standin_state, caplog: pytest.LogCapt
         desk.lower(line, standin_state.uuids[0])
         desk.lower(line, standin_state.uuids[0])
     assert len(caplog.messages) == 1
-    for part in (f"uid {os.getuid()} pid {os.getpid()}", standin_state.uuids[0], "asked 150.0 W", "in force 150.0 W"):
+    for part in (f"uid {os.getuid()} pid {os.getpid()}", standin_state.uuids[0], "asked 150 W", "in force 150 W"):
         assert part in caplog.messages[0]
+
+
+def test_failure_is_said_once(desk: Desk, standin_state, caplog: pytest.LogCaptureFixture):
+    """A GPU that fails at every tick fills no log; one line says it, and another that it is well again."""
+    line = desk.control()
+    desk.lower(line)
+    standin_state[0].limit_w = 180
+    with caplog.at_level(logging.INFO, "zeus_core.actuation.server"):
+        for _ in range(5):
+            desk.lower(line, standin_state.uuids[0])
+        standin_state[0].limit_w = 200
+        desk.ask(line, {"op": "restore", "uuids": None})
+        desk.lower(line, standin_state.uuids[0])
+    ours = [record.getMessage() for record in caplog.records if record.name.endswith("server")]
+    assert [text.partition(";")[0].split()[-1] for text in ours] == ["foreign", "foreign", "restored", "applied"]
 
 
 def test_audit_of_the_end(desk: Desk, standin_state, caplog: pytest.LogCaptureFixture):
@@ -443,6 +458,14 @@ def test_stale_socket_is_replaced(place: Path):
     stale.close()
     with listening(path, os.getuid()):
         Line(path).close()
+
+
+def test_file_is_not_replaced(place: Path):
+    """A path that is somebody's file stays what it is, even for root."""
+    (place / "precious").write_text("data")
+    with pytest.raises(ActuationError, match="no socket"), listening(place / "precious", os.getuid()):
+        pass
+    assert (place / "precious").read_text() == "data"
 
 
 def test_living_server_is_not_replaced(place: Path):

@@ -142,9 +142,15 @@ class Journal:
     def uuids(self) -> list[str]:
         """The GPUs that have a file. Raises ``JournalError`` where the directory cannot be listed."""
         try:
-            return sorted(path.stem for path in self.directory.glob("*.json"))
+            # glob would take a directory that it may not read for an empty one.
+            names = [path.name for path in self.directory.iterdir()]
+        except FileNotFoundError:
+            return []
         except OSError as error:
-            raise JournalError(f"cannot list {self.directory}: {error.strerror}") from error
+            raise JournalError(
+                f"cannot list {self.directory}: {error.strerror}; ask as the user that runs the actuator"
+            ) from error
+        return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     def read(self, uuid: str) -> Entry | Damaged | None:
         """None if there is no file. One that cannot be understood is moved aside."""

@@ -23,6 +23,8 @@ def listening(path: Path, uid: int, gid: int | None = None) -> Iterator[socket.s
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     if len(os.fsencode(temporary)) > _MAX_PATH:
         raise ActuationError(f"the socket path {path} is too long: a Unix socket has at most {_MAX_PATH} bytes")
+    if path.exists() and not path.is_socket():
+        raise ActuationError(f"{path} exists and is no socket: it is not replaced; name another path")
     if _answers(path):
         raise ActuationError(f"another server answers on {path}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

@@ -101,9 +101,9 @@ class LocalActuator:
         with self._guard:
             if not self._locks:
                 return
-            for uuid, applied in self.restore(self.owed).items():
-                if not applied.status.good:
-                    log.error("%s: not given back: %s", uuid, applied.detail)
+            results = self.restore(self.owed)
+            for uuid in self.owed:
+                log.error("%s: not given back, but kept in the journal: %s", uuid, results[uuid].detail)
             self._unlock_all()
 
     def _apply_group(self, wishes: Mapping[str, Wish]) -> dict[str, Applied]:

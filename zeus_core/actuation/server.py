@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 SEND_TIMEOUT_S = 2.0
 RETRY_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_REMEMBERED = 256
 _QUIET = frozenset({Status.UNCHANGED, Status.NOTHING})
 
 
@@ -108,6 +109,7 @@ class Server:
         self._debts: frozenset[str] = frozenset()
         self._retry_at = 0.0
         self._stopping = False
+        self._said: dict[str, str] = {}
         self._woken, self._wake = socket.socketpair()
         self._wake.setblocking(False)
         self._selector = selectors.DefaultSelector()
@@ -194,13 +196,11 @@ class Server:
         self._give_back(self._actuator.owed)
 
     def _give_back(self, uuids: frozenset[str]) -> None:
-        before = self._debts
         results = self._actuator.restore(uuids)
         self._debts = self._actuator.owed & uuids
         self._retry_at = self._monotonic() + RETRY_S
-        for uuid, applied in results.items():
-            if uuid not in before or uuid not in self._debts:
-                _audit("giving back", applied)
+        for applied in results.values():
+            self._audit("giving back", applied)
 
     # What is asked
 
@@ -247,8 +247,20 @@ class Server:
         else:
             results = self._actuator.restore(request.uuids)
         for applied in results.values():
-            _audit(f"{client}: {request.op}", applied)
+            self._audit(f"{client}: {request.op}", applied)
         return tuple(results.values())
+
+    def _audit(self, who: str, applied: Applied) -> None:
+        """A line per change, and one for a failure, however often it is met again."""
+        if applied.status in _QUIET:
+            self._said.pop(applied.uuid, None)
+            return
+        text = _in_words(applied)
+        if applied.status.good or self._said.get(applied.uuid) != text:
+            log.log(logging.INFO if applied.status.good else logging.WARNING, "%s: %s", who, text)
+        if len(self._said) >= _REMEMBERED:
+            self._said.clear()
+        self._said[applied.uuid] = text
 
     def _send(self, client: _Client, data: bytes) -> None:
         """A client that does not read is as good as gone."""
@@ -259,20 +271,15 @@ class Server:
                 self._drop(f"it does not listen: {error}")
 
 
-def _audit(who: str, applied: Applied) -> None:
-    if applied.status not in _QUIET:
-        log.log(
-            logging.INFO if applied.status.good else logging.WARNING,
-            "%s: %s %s: asked %s W, set %s W, in force %s W, SM clocks %s MHz. %s",
-            who,
-            applied.uuid,
-            applied.status,
-            applied.requested_w,
-            applied.set_w,
-            applied.enforced_w,
-            applied.sm_clock_mhz,
-            applied.detail,
-        )
+def _in_words(applied: Applied) -> str:
+    figures = (
+        ("asked", applied.requested_w, "W"),
+        ("set", applied.set_w, "W"),
+        ("in force", applied.enforced_w, "W"),
+        ("SM clocks", applied.sm_clock_mhz, "MHz"),
+    )
+    known = [f"{name} {value:g} {unit}" for name, value, unit in figures if value is not None]
+    return "; ".join([f"{applied.uuid} {applied.status}", *known, *([applied.detail] if applied.detail else [])])
 
 
 def _hung_up(connection: socket.socket) -> bool:
