@@ -14,7 +14,7 @@ from typing import Any
 from chase import policy
 from chase.accounting import JobSummary
 from chase.clock import Clock
-from chase.config import Config, PolicyConfig, RegionConfig, job_policy
+from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
 from chase.errors import ChaseError
 from chase.events import EventLog
 from chase.frontiers import FrontierBook, original_w
@@ -29,6 +29,8 @@ from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
 from zeus_core.meter import EnergyMeter
 
+# A limit that was asked for and is not in force, though the GPU as such can be set.
+_BLOCKED = frozenset({Status.BOUND, Status.FAILED, Status.NOT_SUPPORTED})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
@@ -72,6 +74,9 @@ class Controller:
         self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
         self._book = FrontierBook(config.profile, store, clock, events)
         self._holds: list[HoldRecord] = list(store.holds(clock.now()))
+        # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
+        self._missing = {record.id: record for record in store.jobs(running=True)}
+        self._missing_until_s = clock.monotonic() + 2 * config.jobs.lease_s
         self._states: dict[str, GpuState] = {}
         self._notes: dict[str, str] = {}
         self.ticked_s = clock.monotonic()
@@ -84,9 +89,14 @@ class Controller:
             if region not in self.signals:
                 known = ", ".join(sorted(self.signals))
                 raise JobRefused(422, "unknown-region", f"this service polls {known}, not {region!r}")
+            if wanted.profile is not None and wanted.profile not in profile_names():
+                # Names alone: a path would make the service read a file on a caller's word.
+                names = ", ".join(profile_names())
+                raise JobRefused(422, "unknown-profile", f"no profile is named {wanted.profile!r}; there are {names}")
             chosen = self._policy_of(region, wanted.policy)
             before = len(self.jobs)
             job = self.jobs.register(wanted, peer, known=tuple(self._gpus), region=region, policy=chosen)
+            self._missing.pop(job.id, None)
             if len(self.jobs) > before:
                 self._ledger.open(job)
                 self._store.upsert_job(job.record())
@@ -207,10 +217,17 @@ class Controller:
         for job in self.jobs.expired():
             self.events("lease-over", "warning", f"{job.name} said nothing for its lease: withdrawn", job_id=job.id)
             self._end(job, "lease over")
+        if self._missing and self._clock.monotonic() > self._missing_until_s:
+            self._close_missing()
         now = self._clock.now()
         for hold in [hold for hold in self._holds if hold.until is not None and hold.until <= now]:
             self._holds.remove(hold)
             self.events("hold-over", "info", f"the hold at {hold.mode} is over", job_id=hold.job_id)
+
+    def _close_missing(self) -> None:
+        for record in self._missing.values():
+            self._store.end_job(record.id, self._clock.now(), "not seen since the service restarted", record.units_done)
+        self._missing.clear()
 
     def _end(self, job: Job, reason: str) -> JobSummary:
         outlook = self.signals[job.region].outlook()
@@ -219,7 +236,7 @@ class Controller:
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self._give_back_unwanted()
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
-        return self._ledger.summary(job)
+        return self._ledger.summary(job, outlook, self._pue(job.region))
 
     def _gpu_states(self) -> dict[str, GpuState]:
         if self._actuator is None:
@@ -356,6 +373,8 @@ class Controller:
         exact = {Status.APPLIED, Status.UNCHANGED}
         in_force = len(applied) == len(job.gpus) and all(result.status in exact for result in applied.values())
         job.in_force = choice.setting if in_force else None
+        blocked = [result for result in applied.values() if result.status in _BLOCKED]
+        self._book.refused(job, blocked[0].detail or blocked[0].status.value if blocked else "")
 
     # -- record -------------------------------------------------------------------------------------------------------
 

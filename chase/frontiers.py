@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from chase.clock import Clock
 from chase.config import profile_path
@@ -17,6 +17,8 @@ from zeus_core.frontier import Frontier, OperatingPoint, Setting, Window
 from zeus_core.gpus.base import PowerLimits
 from zeus_core.gpus.simulated import GpuProfile, load_profile
 from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
+
+_PATIENCE = 3  # ticks
 
 
 class FrontierBook:
@@ -32,6 +34,8 @@ class FrontierBook:
         """Give the job a frontier or a profiler if one can be had; otherwise the reason why not."""
         if job.frontier is not None or job.profiler is not None:
             return ""
+        if job.unmeasurable:
+            return job.unmeasurable
         live = live_limits(job, states)
         if live is None:
             return "the power limits of its GPUs cannot be read"
@@ -52,11 +56,21 @@ class FrontierBook:
         if job.profiler is not None:
             window = job.profiler.observe(at_s, job.units_done, job.energy_j, job.in_force)
             if window is not None:
-                self._keep(job, window)
+                self._keep(job, job.profiler, window)
         elif job.drift is not None and job.drift.observe(at_s, job.units_done, job.in_force):
             text = f"{job.name} runs off its measured frontier by more than {self.config.drift:.0%}: measuring it again"
             self._events("drift", "warning", text, job_id=job.id)
             job.frontier, job.drift, job.frontier_source = None, None, "re-measure"
+
+    def refused(self, job: Job, why: str) -> None:
+        """The limit that the profiler wants was not put in force; after a few times it is left out of the sweep."""
+        if job.profiler is None:
+            return
+        job.refusals = job.refusals + 1 if why else 0
+        if job.refusals >= _PATIENCE:
+            job.refusals = 0
+            job.profiler.skip(why)
+            self._finish(job, job.profiler)
 
     def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
         """What makes two runs alike: the GPUs and their original limits, the job's name and its unit."""
@@ -76,8 +90,7 @@ class FrontierBook:
     def _stored(self, job: Job, states: Mapping[str, GpuState]) -> bool:
         if job.frontier_source == "re-measure":
             return False
-        newer_than = self._clock.now() - timedelta(days=self.config.max_age_d)
-        frontier = self._store.load_frontier(self.key(job, states), newer_than)
+        frontier = self._store.load_frontier(self.key(job, states), self._oldest())
         if frontier is None:
             return False
         self._adopt(job, frontier, "measured before")
@@ -93,20 +106,32 @@ class FrontierBook:
             min_headroom=self.config.min_headroom,
             max_slowdown=job.policy_config.max_slowdown,
         )
-        windows = () if job.frontier_source == "re-measure" else self._store.windows(self.key(job, states))
         job.frontier_key = self.key(job, states)
+        windows = self._store.open_windows(job.frontier_key, self._oldest())
         job.profiler = Profiler(plan, gpus=len(job.gpus), windows=windows)
+        self._finish(job, job.profiler)
 
-    def _keep(self, job: Job, window: Window) -> None:
+    def _keep(self, job: Job, profiler: Profiler, window: Window) -> None:
         self._store.add_windows(job.frontier_key, [window], job_id=job.id, at=self._clock.now())
-        if job.profiler is None or not job.profiler.done:
+        self._finish(job, profiler)
+
+    def _finish(self, job: Job, profiler: Profiler) -> None:
+        """Adopt and keep the frontier once there is nothing left to measure."""
+        if not profiler.done:
             return
-        frontier = job.profiler.frontier()
+        job.profiler = None
+        try:
+            frontier = profiler.frontier()
+        except ValueError as error:
+            job.unmeasurable = f"its frontier cannot be measured: {error} ({profiler.note})"
+            return
         self._store.save_frontier(job.frontier_key, frontier, self._clock.now())
         self._adopt(job, frontier, "measured")
-        job.profiler = None
         text = f"frontier of {job.name} measured: {len(frontier.points)} points, {len(frontier.hull)} on the hull"
         self._events("frontier-measured", "info", text, job_id=job.id)
+
+    def _oldest(self) -> datetime:
+        return self._clock.now() - timedelta(days=self.config.max_age_d)
 
     def _adopt(self, job: Job, frontier: Frontier, source: str) -> None:
         job.frontier, job.frontier_source = frontier, source

@@ -110,6 +110,8 @@ class Job:
     frontier_key: str = ""
     profiler: Profiler | None = None
     drift: DriftWatch | None = None
+    unmeasurable: str = ""
+    refusals: int = 0
     reference_g: float | None = None
     mode: str | None = None
     setting: Setting | None = None

@@ -10,7 +10,6 @@ from chase import accounting
 from chase.accounting import JobSummary
 from chase.clock import Clock
 from chase.jobs import Account, Job, JobTable
-from chase.records import IntervalRecord
 from chase.signal import Outlook
 from chase.store import Store
 from zeus_core.meter import EnergyMeter
@@ -24,11 +23,9 @@ class Ledger:
         self._store = store
         self._clock = clock
         self._last: dict[str, float] = {}
-        self._posted: dict[str, list[IntervalRecord]] = {}
 
     def open(self, job: Job) -> None:
         job.account = self._account(job)
-        self._posted[job.id] = []
 
     @property
     def integrates(self) -> bool:
@@ -68,12 +65,18 @@ class Ledger:
             frontier=job.frontier,
         )
         self._store.add_interval(interval)
-        self._posted.setdefault(job.id, []).append(interval)
         job.account = self._account(job)
 
-    def summary(self, job: Job) -> JobSummary:
-        """Of the intervals posted so far; the database holds the same rows."""
-        return accounting.summarise(self._posted.get(job.id, []), job.frontier)
+    def summary(self, job: Job, outlook: Outlook, pue: float) -> JobSummary:
+        """The account of a job, at the intensities as they are known now; the database then holds the same rows."""
+        self._store.flush()
+        rows = self._store.intervals(job=job.id)
+        now = outlook.now
+        if rows and now is not None:
+            series = self._store.points(zone=now.zone, source=now.source, start=rows[0].start, end=rows[-1].end)
+            rows = accounting.reprice(rows, series, pue=pue)
+            self._store.update_prices(rows)
+        return accounting.summarise(rows, job.frontier)
 
     def _account(self, job: Job) -> Account:
         limit_w = job.setting.power_limit_w if job.setting else None

@@ -40,7 +40,7 @@ from chase.errors import ChaseError, ConfigError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
 from chase.signal import GridSignal
-from chase.store import Store
+from chase.store import Keep, Store
 from zeus_core.gpus.base import GpuSystem
 
 log = structlog.get_logger("chase.service")
@@ -94,7 +94,8 @@ class Service:
         self._cleanup.append(_instance_lock(service.run_dir / "chase.lock"))
         self.system = self._given_system or system_of(self.config, self.clock)
         self._cleanup.append(self.system.close)
-        self.store = Store(service.db_path, clock=self.clock)
+        keep = Keep(log_days=self.config.store.keep_days, signal_days=self.config.store.keep_signal_days)
+        self.store = Store(service.db_path, clock=self.clock, keep=keep)
         self._cleanup.append(self.store.close)
         self.events = EventLog(self.store, self.clock)
         self.controller = self._controller()

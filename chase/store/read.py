@@ -111,9 +111,16 @@ class Reader:
         return self._made(
             "SELECT * FROM windows WHERE key = ? ORDER BY id",
             (key,),
-            lambda row: Window(
-                Setting(**json.loads(row["setting_json"])), row["units"], row["duration_s"], row["energy_j"]
-            ),
+            _window,
+        )
+
+    def open_windows(self, key: str, newer_than: datetime | None = None) -> list[Window]:
+        """Those of a sweep that is not finished: measured since the newest frontier under ``key`` was made."""
+        return self._made(
+            "SELECT * FROM windows WHERE key = ? AND measured_at_utc >= ? AND measured_at_utc >"
+            " coalesce((SELECT max(made_at_utc) FROM frontiers WHERE frontiers.key = windows.key), '') ORDER BY id",
+            (key, "" if newer_than is None else utc_text(newer_than)),
+            _window,
         )
 
     def load_frontier(self, key: str, newer_than: datetime | None = None) -> Frontier | None:
@@ -263,6 +270,10 @@ def _text(at: datetime | None) -> str | None:
 
 def _identity(point: IntensityPoint) -> tuple[str, ...]:
     return point.zone, point.source, point.signal, point.scope, point.boundary
+
+
+def _window(row: Row) -> Window:
+    return Window(Setting(**json.loads(row["setting_json"])), row["units"], row["duration_s"], row["energy_j"])
 
 
 def _frontier(row: Row) -> Frontier:

@@ -92,7 +92,7 @@ class Bench:
         self.store = Store(folder / "chase.sqlite", clock=self.clock)
         self.events = EventLog(self.store, self.clock)
         self.grid = Grid(self.clock)
-        self.signal = GridSignal("test", [self.grid], clock=self.clock, limits=Limits())
+        self.signal = GridSignal("test", [self.grid], clock=self.clock, limits=Limits(), store=self.store)
         self.actuator = (
             LocalActuator(
                 self.system, state_dir=folder / "act", lock_dir=folder / "locks", monotonic=self.clock.monotonic
@@ -116,7 +116,8 @@ class Bench:
     def register(self, *gpus: int, job_id: str = "a" * 16, peer: Peer = OWNER, **more: Any) -> Job:
         """A job on GPUs by index, working at what the cards give."""
         more.setdefault("profile", "a40-resnet50")
-        wanted = Registration(id=job_id, name="train", gpus=tuple(self.gpus[i].uuid for i in gpus), **more)
+        more = {"name": "train", **more}
+        wanted = Registration(id=job_id, gpus=tuple(self.gpus[i].uuid for i in gpus), **more)
         job = self.controller.register(wanted, peer)
         self._jobs[job.id] = job
         for index in gpus:

@@ -363,3 +363,104 @@ class TestSilentGrid:
         kinds = [d.intensity_kind for d in bench.decisions()]
         assert "forecast" in kinds
         assert kinds[-1] == "none"
+
+
+class TestRestart:
+    def test_a_job_that_never_comes_back_is_closed(self, make_bench):
+        """What an earlier run left running ends after two leases, so that its rows may one day be dropped."""
+        bench = make_bench()
+        bench.store.upsert_job(bench.register(0).record())
+        bench.close()
+        again = make_bench()
+        assert [record.id for record in again.store.jobs(running=True)] == ["a" * 16]
+        again.run(90)
+        assert again.store.jobs(running=True) == []
+        assert again.store.jobs()[0].end_reason == "not seen since the service restarted"
+
+    def test_a_job_that_comes_back_goes_on(self, make_bench):
+        """The same id, the account of both runs together, and the first registration's time."""
+        bench = make_bench()
+        job = bench.register(0)
+        bench.run(600, step_s=10)
+        energy_j, registered = job.energy_j, bench.store.jobs()[0].registered_at
+        bench.close()
+        again = make_bench()
+        again.clock.advance(700)
+        job = again.register(0, units_done=job.units_done)
+        again.run(600, step_s=10)
+        summary, _ = again.controller.end(job.id, OWNER, "done", job.units_done)
+        assert again.store.jobs()[0].registered_at == registered
+        assert summary.energy_j == pytest.approx(energy_j + job.energy_j, rel=0.02)
+
+    def test_a_late_revision_is_in_the_account(self, bench):
+        """Energy is priced at what is known at the end: a value revised after the fact is the newest vintage."""
+        job = bench.register(0)
+        bench.grid.g_per_kwh = 300.0
+        bench.run(600, step_s=10)
+        bench.grid.g_per_kwh = 240.0
+        bench.run(5)
+        summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert summary.grams == pytest.approx(summary.energy_j / 3.6e6 * 240.0 * 1.2, rel=1e-6)
+        stored = bench.store.intervals(job=job.id)
+        assert {row.intensity_g_per_kwh for row in stored} == {240.0}
+
+
+class TestSweeps:
+    def measured(self, bench, job_id: str = "a" * 16, seconds: float = 1500.0):
+        job = bench.register(0, profile=None, job_id=job_id)
+        bench.run(seconds)
+        return job
+
+    def test_an_old_frontier_is_measured_again_from_the_beginning(self, make_bench):
+        """After max_age_d neither the frontier nor its windows are used, and the sweep is finished anew."""
+        bench = make_bench(profile__points=5, profile__max_age_d=1.0)
+        first = self.measured(bench)
+        bench.controller.end(first.id, OWNER, "done", first.units_done)
+        bench.clock.advance(2 * 86400)
+        again = bench.register(0, profile=None, job_id="b" * 16)
+        bench.run(5)
+        assert again.profiler.progress[0] == 0
+        bench.run(1500)
+        assert again.frontier_source == "measured"
+
+    def test_a_sweep_that_was_complete_before_a_crash_is_adopted(self, make_bench):
+        """All windows stored, the frontier not: the next run makes it of them and does not wait for ever."""
+        bench = make_bench(profile__points=5)
+        first = self.measured(bench)
+        windows = first.frontier.windows
+        bench.controller.end(first.id, OWNER, "done", first.units_done)
+        key = first.frontier_key.replace("train", "other")
+        bench.store.add_windows(key, windows, job_id=first.id, at=bench.clock.now())
+        wanted = bench.register(0, profile=None, job_id="b" * 16, name="other")
+        bench.run(5)
+        assert wanted.frontier_source == "measured"
+
+    def test_a_drift_is_measured_anew(self, make_bench, monkeypatch):
+        """A job that runs ten per cent off its frontier for ten minutes is swept again, with none of the old windows."""
+        bench = make_bench(profile__points=5)
+        job = self.measured(bench)
+        before = job.frontier
+        rate = bench.gpus[0].rate
+        monkeypatch.setattr(bench.gpus[0], "rate", lambda: rate() * 0.9)
+        bench.run(1000)
+        assert "drift" in bench.codes()
+        bench.run(1500)
+        assert job.frontier_source == "measured"
+        assert job.frontier.reference.rate == pytest.approx(before.reference.rate * 0.9, rel=0.03)
+
+    def test_a_limit_that_is_bound_by_another_is_left_out(self, make_bench, monkeypatch):
+        """Somebody's lower cap keeps the high limits from being in force: the sweep goes on without them and says why."""
+        bench = make_bench(profile__points=5)
+        monkeypatch.setattr(bench.gpus[0], "enforced_power_limit_w", lambda: min(bench.gpus[0].power_limit_w(), 180.0))
+        job = bench.register(0, profile=None)
+        bench.run(600)
+        assert job.frontier is None
+        assert "cannot be measured" in bench.decisions()[-1].reason
+        assert bench.limits[0] == FULL
+
+    @pytest.mark.parametrize("profile", ["a41-resnet50", "/etc/passwd", "../chase", ""])
+    def test_a_profile_is_one_of_the_names_there_are(self, bench, profile):
+        """An unknown name lists those known; a path is never opened for a caller."""
+        with pytest.raises(JobRefused, match="a40-resnet50") as caught:
+            bench.register(0, profile=profile)
+        assert caught.value.code == "unknown-profile"
