@@ -7,7 +7,7 @@
 
 The step path is one addition to a number of the calling thread's own: no lock, no I/O, no device. A background
 thread tells the service how far the job is and learns the setting. Without a service, with a slow one, or with one
-that dies, the training goes on as if there were none, and is found again when there is.
+that dies, the training goes on as if there were none; when there is one again, it is found.
 """
 
 from __future__ import annotations

@@ -59,6 +59,11 @@ class Advice:
     control: str = "observe"
     reason: str = ""
 
+    @property
+    def wish(self) -> tuple[Setting, str, str]:
+        """Without the reason, whose figures change while the wish is the same."""
+        return self.setting, self.mode, self.control
+
     def __str__(self) -> str:
         observed = " (observed only)" if self.control == "observe" else ""
         return f"{self.mode}, {self.setting}{observed}" + (f": {self.reason}" if self.reason else "")

@@ -84,7 +84,7 @@ class Reporter:
         if answer.connected and self._trouble is not None:
             self._trouble = None
             logger.info("the service answers again")
-        if answer.advice != self.answer.advice:
+        if answer.advice.wish != self.answer.advice.wish:
             logger.info("%s", answer.advice)
         self.answer = answer
         return answer.next_s

@@ -31,9 +31,7 @@ def work(step_s: float) -> float:
 
 
 def wish(job: Job) -> str:
-    if not job.connected:
-        return "no service"
-    return f"{job.mode}: {job.setting}" + (f" ({job.reason})" if job.reason else "")
+    return f"{job.mode}: {job.setting}" if job.connected else "no service"
 
 
 def say(text: str) -> None:
@@ -50,7 +48,7 @@ def main() -> None:
             job.step()
             if wish(job) != shown and (job.connected or shown):
                 shown = wish(job)
-                say(shown)
+                say(f"{shown} ({job.reason})" if job.connected else shown)
     say(f"{job.units_done:.0f} steps")
 
 

@@ -263,7 +263,11 @@ def test_an_observing_service_is_seen_as_such(daemon, socket_path, caplog):
 
 
 def test_only_changes_are_logged(daemon, socket_path, caplog):
-    """Many reports with one answer make one line."""
-    with caplog.at_level(logging.DEBUG, "chase.client"), Job("job", socket=socket_path):
-        daemon.wait_for(lambda: daemon.count("POST", "/report") >= 10, "how far the job is, ten times")
+    """Many reports with one answer make one line, though the reason's figures change."""
+    with caplog.at_level(logging.DEBUG, "chase.client"), Job("job", socket=socket_path) as job:
+        daemon.wait_for(lambda: daemon.count("POST", "/report") >= 5, "how far the job is, five times")
+        daemon.reason = "2 of 20 windows"
+        seen = daemon.count("POST", "/report")
+        daemon.wait_for(lambda: daemon.count("POST", "/report") >= seen + 3, "how far the job is, again")
+        assert job.reason == "2 of 20 windows"
     assert [record.message for record in caplog.records] == ["speed-first, as found: the grid is clean"]
