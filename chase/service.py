@@ -161,11 +161,9 @@ class Service:
         now = self.clock.now()
         since = now - timedelta(hours=self.config.signal.history_h)
         for state in grid.states:
-            provider = state.provider
-            known = self.store.points(
-                zone=provider.zone, source=provider.name, start=since, end=now + timedelta(days=2)
-            )
-            grid.remember(known)
+            where = {"zone": state.provider.zone, "source": state.provider.name}
+            grid.remember(self.store.points(**where, start=since, end=now))
+            grid.remember(self.store.forecasts(**where, start=now, end=now + timedelta(days=7)))
 
     def _start_ticks(self) -> None:
         scheduler = BackgroundScheduler(

@@ -1,0 +1,228 @@
+"""The service's own life: readiness, watchdog, reload, and bad luck that must not stop control."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_node import REGION, until
+
+from chase.config import load
+from chase.errors import ChaseError, ConfigError, TryLater
+from chase.service import Service
+from chase.store import Reader
+from chase.unixhttp import request
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    """A started service on two simulated cards, with quick ticks; stopped at the end."""
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Service:
+            service = Service(loaded(tmp_path, **settings), again=lambda: loaded(tmp_path, **settings))
+            stack.callback(service.shutdown)
+            service.startup()
+            return service
+
+        yield make
+
+
+def loaded(folder: Path, **settings: Any) -> Any:
+    values = {
+        "service.state_dir": folder / "state",
+        "service.run_dir": folder / "run",
+        "control.gpus": "simulated",
+        "control.interval_s": 0.1,
+        "control.account_s": 0.2,
+        "control.ramp_w_per_s": 0.0,
+        "control.lease_s": 5.0,
+        "profile.window_s": 1.0,
+        "policy.dwell_s": 0.0,
+    }
+    values |= {key.replace("__", "."): value for key, value in settings.items()}
+    (folder / "trace.csv").write_text("start,end,g_per_kwh\n")
+    file = folder / "region.toml"
+    file.write_text(REGION.format(trace=folder / "trace.csv"))
+    return load(region=file, overrides=values, env={})
+
+
+def register(service: Service, **more: Any) -> dict[str, Any]:
+    gpu = service.system.gpus()[0].uuid
+    body = {"id": "a" * 16, "name": "train", "gpus": [gpu], "profile": "a40-resnet50", **more}
+    return request(service.config.service.socket_path, "POST", "/v1/jobs", body)
+
+
+def codes(service: Service) -> list[str]:
+    with Reader(service.config.service.db_path) as log:
+        return [event.code for event in log.events()]
+
+
+class TestServiceManager:
+    def test_ready_watchdog_and_stopping(self, start, tmp_path, monkeypatch):
+        """READY once it serves, WATCHDOG from the control loop, STOPPING at the end."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(tmp_path / "notify"))
+            manager.settimeout(5)
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            service = start()
+            said = {manager.recv(100) for _ in range(4)}
+            assert {b"READY=1", b"WATCHDOG=1"} <= said
+            service.shutdown()
+            last = b""
+            while last != b"STOPPING=1":
+                last = manager.recv(100)
+
+    def test_a_hung_control_loop_starves_the_watchdog(self, start, tmp_path, monkeypatch):
+        """Nothing else feeds it: polls and the API go on, and the service manager sees a hung service."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(tmp_path / "notify"))
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            service = start()
+            go_on = threading.Event()
+            monkeypatch.setattr(service.controller, "tick", lambda: go_on.wait(10) and False)
+            try:
+                manager.settimeout(1.0)
+                with pytest.raises(TimeoutError):
+                    while True:
+                        manager.recv(100)
+            finally:
+                go_on.set()
+
+    def test_a_manager_that_is_gone_harms_nobody(self, start, tmp_path, monkeypatch):
+        """A NOTIFY_SOCKET that leads nowhere is ignored."""
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+        service = start()
+        assert register(service)["id"] == "a" * 16
+
+
+class TestReload:
+    def test_the_policy_of_running_jobs_follows(self, start, tmp_path):
+        """SIGHUP: what may change while running does, for jobs that are there already."""
+        service = start()
+        register(service)
+        settings = {"policy.name": "static", "policy.selector": "energy"}
+        service._again = lambda: loaded(tmp_path, **settings)
+        service.reload()
+        until(lambda: service.system.gpus()[0].power_limit_w() < 300, "the new policy rules")
+        assert "reloaded" in codes(service)
+
+    def test_a_faulty_file_changes_nothing(self, start):
+        """The old configuration stays in force, and the event names the fault."""
+        service = start()
+        before = service.config
+
+        def faulty() -> Any:
+            raise ConfigError("chase.toml:3: polcy: unknown section")
+
+        service._again = faulty
+        service.reload()
+        assert service.config is before
+        with Reader(service.config.service.db_path) as log:
+            event = next(event for event in log.events() if event.code == "reload-failed")
+        assert "chase.toml:3" in event.message
+
+
+class TestBadLuck:
+    def test_a_tick_that_fails_is_recorded_and_the_next_one_runs(self, start, monkeypatch):
+        """An error in one tick is an event, once, and control goes on."""
+        service = start()
+        ticks = []
+        whole = service.controller.tick
+
+        def sometimes() -> bool:
+            ticks.append(1)
+            if len(ticks) < 4:
+                raise RuntimeError("for the test")
+            return whole()
+
+        monkeypatch.setattr(service.controller, "tick", sometimes)
+        until(lambda: len(ticks) > 6, "ticks after the failure")
+        assert codes(service).count("tick-failed") == 1
+
+    def test_control_goes_on_without_a_database(self, start):
+        """The file damaged while running: limits still move, status says it, the file is kept aside, a new one begun."""
+        service = start(policy__name="static", policy__selector="energy")
+        path = service.config.service.db_path
+        until(lambda: "started" in codes(service), "the first event")
+        damage(path)
+        register(service)
+        until(lambda: service.system.gpus()[0].power_limit_w() < 300, "control goes on")
+        until(lambda: list(path.parent.glob("chase.sqlite.corrupt-*")), "the damaged file is kept aside")
+        until(lambda: decisions(path), "a new file is begun")
+
+    def test_a_locked_database_stops_nothing(self, start):
+        """Somebody holds the write lock: control goes on and the rows come when it is gone."""
+        service = start(policy__name="static", policy__selector="energy")
+        with sqlite3.connect(service.config.service.db_path, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            register(service)
+            until(lambda: service.system.gpus()[0].power_limit_w() < 300, "control goes on")
+            other.execute("ROLLBACK")
+        until(lambda: decisions(service.config.service.db_path), "the decision is written")
+
+    def test_a_journal_that_cannot_be_written_means_no_change(self, tmp_path):
+        """No place to write down what was found: the GPU is not touched (the service does not even start to control)."""
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / "actuator").write_text("a file where the journal's folder should be")
+        service = Service(loaded(tmp_path))
+        with pytest.raises(ChaseError, match="actuator"):
+            service.startup()
+        service.shutdown()
+
+
+class TestStarting:
+    def test_the_second_one_is_told_who_is_first(self, start, tmp_path):
+        """One service a node, by the kernel's lock, with the holder's pid."""
+        start()
+        second = Service(loaded(tmp_path))
+        with pytest.raises(TryLater, match=str(os.getpid())):
+            second.startup()
+        second.shutdown()
+
+    def test_a_socket_path_that_is_too_long_is_explained(self, tmp_path):
+        """The kernel allows 107 bytes; the text names the key to set."""
+        service = Service(loaded(tmp_path, service__socket=tmp_path / ("x" * 120)))
+        with pytest.raises(ChaseError, match=r"service\.socket"):
+            service.startup()
+        service.shutdown()
+
+    def test_without_a_driver_the_text_says_what_to_do(self, tmp_path, monkeypatch):
+        """No NVIDIA driver: an error with the way to a demo, and not a traceback."""
+        from zeus_core.gpus import nvml
+        from zeus_core.gpus.base import Unavailable
+
+        def none(*_: object, **__: object) -> None:
+            raise Unavailable("libnvidia-ml.so.1 was not found")
+
+        monkeypatch.setattr(nvml, "NvmlSystem", none)
+        service = Service(loaded(tmp_path, control__gpus="nvml"))
+        with pytest.raises(ChaseError, match="chase demo"):
+            service.startup()
+        service.shutdown()
+
+
+def damage(path: Path) -> None:
+    """Overwrite parts of every page, as a bad disk does."""
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    with path.open("r+b") as file:
+        for page in range(0, path.stat().st_size, 4096):
+            file.seek(page + 8)
+            file.write(b"\xff" * 512)
+
+
+def decisions(path: Path) -> list[Any]:
+    try:
+        with Reader(path) as log:
+            return log.decisions()
+    except ChaseError:
+        return []
