@@ -61,7 +61,7 @@ def trigger() -> Trigger:
 
 @pytest.fixture
 def armed(make_local, nvml, standin_state, trigger: Trigger) -> Bench:
-    return Bench("standin", make_local(nvml, setter=trigger), StandinCards(standin_state))
+    return Bench("standin", make_local(nvml, setter=trigger, monotonic=lambda: 0.0), StandinCards(standin_state))
 
 
 def check_all_or_none(bench: Bench, before: list[float], results) -> None:
@@ -95,6 +95,7 @@ def test_fault_of_one_gpu(armed: Bench, standin_state, place: Path, call: str, c
         for before_w in (None, 200):
             armed.apply(before_w, before_w)
             limits = armed.limits()
+            assert limits == [before_w or ORIGINAL_W] * 2
             standin_state.fail(call, code, gpu=1, count=count)
             check_all_or_none(armed, limits, armed.apply(150, 150, sm_clock_mhz=900))
             check_given_back(armed, standin_state, place)

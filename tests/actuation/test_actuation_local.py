@@ -17,7 +17,7 @@ from zeus_core.actuation.base import ActuationError, HeldElsewhere, Status, Wish
 from zeus_core.actuation.journal import Journal
 from zeus_core.actuation.local import LocalActuator
 from zeus_core.actuation.setter import DriverSetter
-from zeus_core.gpus.base import Gpu
+from zeus_core.gpus.base import Gpu, Unavailable
 from zeus_core.gpus.nvml import NvmlSystem
 from zeus_core.gpus.simulated import SimulatedSystem
 
@@ -67,7 +67,7 @@ def test_readable_but_not_settable(make_local, nvml: NvmlSystem, standin_state):
 def test_capability_comes_back(make_local, nvml: NvmlSystem, standin_state):
     """A fault at the start does not make a GPU unsettable for ever."""
     standin_state.fail(standin.SET_LIMIT, standin.UNKNOWN, count=2)
-    actuator = make_local(nvml)
+    actuator = make_local(nvml, monotonic=lambda: 0.0)
     assert [state.can_set for state in actuator.describe()] == [True, True]
 
 
@@ -82,6 +82,36 @@ def test_permission_lost_later(bench_local: Bench, standin_state):
     standin_state.root_uid = -1
     assert statuses(bench_local.actuator.restore().values()) == [Status.RESTORED] * 2
     assert bench_local.limits() == [ORIGINAL_W] * 2
+
+
+def test_clocks_where_the_limit_cannot_be_set(make_local, nvml: NvmlSystem, standin_state):
+    """A laptop whose power limit is fixed can still be slowed by its clocks."""
+    standin_state.fail(standin.SET_LIMIT, standin.NOT_SUPPORTED)
+    bench = Bench("standin", make_local(nvml), StandinCards(standin_state))
+    assert statuses(bench.apply(None, sm_clock_mhz=900)) == [Status.APPLIED]
+    assert bench.cards.clocks(0) == (210, 900)
+    assert statuses(bench.apply(150, sm_clock_mhz=900)) == [Status.NOT_SUPPORTED]
+    assert bench.cards.clocks(0) == (210, 900)
+    assert bench.actuator.restore()[bench.uuids[0]].status is Status.RESTORED
+    assert bench.cards.clocks(0) is None
+
+
+def test_slow_failing_setter_is_not_probed_all_the_time(make_local, profile):
+    """A setter that takes long to fail is left in peace for ten times as long."""
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    calls = []
+
+    class Molasses(DriverSetter):
+        def set_power_limit_w(self, gpu: Gpu, power_limit_w: float) -> None:
+            clock.advance(5)
+            calls.append(clock.monotonic())
+            raise Unavailable("timed out", uuid=gpu.uuid)
+
+    actuator = make_local(SimulatedSystem(profile, 1), setter=Molasses(), monotonic=clock.monotonic)
+    for _ in range(10):
+        actuator.describe()
+        clock.advance(10)
+    assert calls == [5, 60]
 
 
 # Verification

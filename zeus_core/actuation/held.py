@@ -20,11 +20,12 @@ from zeus_core.actuation.readings import (
     try_enforced_w,
 )
 from zeus_core.actuation.setter import Setter
-from zeus_core.gpus.base import Gpu, GpuError, NoPermission, NotSupported, Refused
+from zeus_core.gpus.base import Gpu, GpuError, Refused
 
 log = logging.getLogger(__name__)
 
 _EXACT_W = 0.01
+_PROBE_REST = 10  # a probe that fails rests ten times as long as it took
 _REMEMBERED = 8
 
 _T = TypeVar("_T")
@@ -48,21 +49,28 @@ class HeldGpu:
         self._ramp_w_per_s = ramp_w_per_s
         self._monotonic = monotonic
         self._changed_at = -math.inf
+        self._probe_due = -math.inf
         self._asked_w: float | None = None  # what we set last, which the driver may have rounded
         self._clocks_mhz: tuple[int, int] | None = None
 
     def probe(self) -> None:
         """Set the current limit back (rule G6): that it can be read, or has a range, does not say it can be set."""
+        began = self._monotonic()
         try:
             self._setter.set_power_limit_w(self.gpu, read_limit_w(self.gpu))
             self.fault = None
         except GpuError as error:
             self.fault = error
+        now = self._monotonic()
+        self._probe_due = now + _PROBE_REST * (now - began)
+
+    def probe_again(self) -> None:
+        """Where the last set failed: a fault that went away is noticed, a slow one is not met all the time."""
+        if self.fault is not None and self._monotonic() >= self._probe_due:
+            self.probe()
 
     def state(self) -> GpuState:
-        """Probes again where the last probe failed, so that a fault that went away is noticed."""
-        if self.fault is not None:
-            self.probe()
+        self.probe_again()
         current_w = enforced_w = limits = None
         reason = str(self.fault) if self.fault else ""
         try:
@@ -88,9 +96,9 @@ class HeldGpu:
 
     def plan(self, wish: Wish) -> Plan:
         """Changes nothing. Raises ``GpuError`` or ``ForeignLimit`` where the wish cannot be met."""
-        if self.fault is not None:
-            self.probe()
-        if self.fault is not None:
+        touches_limit = wish.power_limit_w is not None or (self.entry is not None and bool(self.entry.ours))
+        self.probe_again()
+        if self.fault is not None and touches_limit:
             raise self.fault
         current_w, limits = read_limit_w(self.gpu), self.gpu.power_limits()
         self._look_for_foreign(current_w)
@@ -254,7 +262,7 @@ class HeldGpu:
     def _set(self, limit_w: float) -> None:
         try:
             self._setter.set_power_limit_w(self.gpu, limit_w)
-        except (NoPermission, NotSupported) as error:
+        except GpuError as error:
             self.fault = error
             raise
         self._changed_at = self._monotonic()
