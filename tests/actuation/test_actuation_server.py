@@ -21,7 +21,7 @@ import standin
 from actuation_harness import ORIGINAL_W, ROOT, ServerProcess, other_uid, until
 
 from chase.clock import ManualClock
-from zeus_core.actuation.base import ActuationError
+from zeus_core.actuation.base import ActuationError, Wish
 from zeus_core.actuation.listening import listening
 from zeus_core.actuation.local import LocalActuator
 from zeus_core.actuation.protocol import MAX_BYTES, encode
@@ -356,6 +356,18 @@ def test_debts_are_paid_later(desk: Desk, standin_state):
     desk.clock.advance(1.1)
     desk.server.step(0)
     assert limits(standin_state) == [ORIGINAL_W] * 2
+
+
+def test_leftover_of_a_lost_gpu_is_tried_again(start_server, start_client, standin_state):
+    """A leftover that could not be given back at the start is given back as soon as it can be."""
+    first = start_server()
+    start_client(first.socket_path).apply({uuid: Wish(150) for uuid in standin_state.uuids})
+    first.kill()
+    standin_state.fail(standin.SET_LIMIT, standin.GPU_IS_LOST, gpu=0)
+    start_server()
+    assert limits(standin_state) == [150, ORIGINAL_W]
+    standin_state.clear()
+    until(lambda: limits(standin_state) == [ORIGINAL_W] * 2)
 
 
 def test_debts_are_said_once(desk: Desk, standin_state, caplog: pytest.LogCaptureFixture):

@@ -106,12 +106,13 @@ class Server:
         self._lease_s = lease_s
         self._monotonic = monotonic
         self._client: _Client | None = None
-        self._debts: frozenset[str] = frozenset()
-        self._retry_at = 0.0
+        self._debts = actuator.owed  # of leftovers that could not be given back at the start
+        self._retry_at = monotonic() + RETRY_S
         self._stopping = False
         self._said: dict[str, str] = {}
         self._woken, self._wake = socket.socketpair()
         self._wake.setblocking(False)
+        listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
