@@ -5,6 +5,7 @@ from __future__ import annotations
 from chase.messages import Summary
 
 _MINUTE_S, _HOUR_S = 60, 3600
+_NOTHING = 1e-6  # a reference so much smaller is no measure
 _EQUAL = 0.0005  # less than the tenth of a per cent that is shown
 
 
@@ -70,7 +71,7 @@ def _method(summary: Summary, used: str) -> str:
 
 
 def _change(now: float | None, reference: float | None, less: str, more: str) -> str:
-    if now is None or reference is None or reference <= 0:
+    if now is None or reference is None or reference <= abs(now) * _NOTHING:
         return ""
     saved = 1.0 - now / reference
     return f"{abs(saved):.1%} {less if saved >= 0 else more}".replace("%", " %")

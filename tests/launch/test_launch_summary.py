@@ -70,9 +70,9 @@ def test_the_comparison_says_which_way(known, found):
     assert _lines(Summary(**known))[1].endswith(f": {found}")
 
 
-@pytest.mark.parametrize("reference", [None, 0.0, -4.0])
+@pytest.mark.parametrize("reference", [None, 0.0, -4.0, 5e-324, 1e-9])
 def test_no_share_of_nothing_is_given(reference):
-    """A reference of zero or less (a marginal intensity can be) has no shares."""
+    """A reference of zero, next to it, or less (a marginal intensity can be) has no shares."""
     said = _lines(Summary(grams=3.0, reference_grams=reference, slowdown=0.1))[1]
     assert "carbon" not in said
     assert "slower" in said
