@@ -72,7 +72,7 @@ class Asked:
         grams = intensity(row["carbonIntensity"], f"carbonIntensity at {start.isoformat()}")
         if grams is None:
             return None
-        updated = None if issued_at else row.get("updatedAt")  # a forecast's is the time of the request
+        updated = row.get("updatedAt")
         return IntensityPoint(
             zone=self.zone,
             start=start,

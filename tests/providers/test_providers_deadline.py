@@ -65,6 +65,14 @@ def test_closing_wakes_and_refuses():
             deadlines.run(lambda: True, 5.0)
 
 
+def test_nothing_is_kept_of_work_that_is_over():
+    """A service that polls for years does not grow by what it once waited for."""
+    deadlines = Deadlines[int]()
+    for _ in range(20):
+        deadlines.run(lambda: 7, 5.0)
+    assert not deadlines._waiting
+
+
 def test_a_machine_out_of_threads_is_survived(monkeypatch):
     """Where no thread can be started the call fails as one that expired, and the next may succeed."""
     deadlines = Deadlines[bool](threads=1)

@@ -238,6 +238,16 @@ def test_an_impossible_value_is_never_a_number(make, server, value):
         _day(make())
 
 
+@pytest.mark.parametrize("at", ["9999-12-31T23:30Z", "0001-01-01T00:00Z", "2026-03-04T08:00:00", 1772611200, None, []])
+def test_an_impossible_time_is_no_row(make, server, at):
+    """It costs itself, and the rows beside it keep their ends."""
+    server.answer_with(_history(_at(1, datetime=at), _at(0)))
+    assert [point.end - point.start for point in _day(make())] == [HOUR]
+    server.answer_with(_history(_at(1, datetime=at)))
+    with pytest.raises(SchemaError, match="datetime is "):
+        _day(make())
+
+
 def test_a_missing_value_is_not_zero(make, server):
     """A row without its key is refused; a written 0 is kept."""
     row = _at(1)

@@ -166,6 +166,7 @@ def test_a_json_null_is_a_gap(make):
         ("start,g_per_kwh\nyesterday,12\n", "line 2: start is 'yesterday'"),
         ("start,g_per_kwh\n1772611200,12\n", "line 2: start is '1772611200'"),
         ("start,g_per_kwh\n,12\n", "line 2: start is missing"),
+        ("start,g_per_kwh\n9999-12-31T23:30Z,12\n", "line 2: start is '9999-12-31T23:30Z'"),
         ("start,end,g_per_kwh\n2026-03-04T08:00Z,2026-03-04T08:00Z,1\n", "line 2: end .* is not after start"),
         ("start,g_per_kwh\n2026-03-04T08:00Z\n", "line 2: 1 fields where the header has 2"),
         (

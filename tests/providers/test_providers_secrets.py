@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from urllib.parse import urlencode
 
 import pytest
 from grid_server import Answer, as_json, html, silent
@@ -44,9 +45,10 @@ def _locals(error: BaseException) -> list[str]:
         lambda _: Answer(b"{", declared=10),
         lambda _: silent(),
         lambda request: Answer(status=302, headers={"Location": "http://other.example/?securityToken=" + PLAIN}),
+        lambda request: Answer(status=302, headers={"Location": f"/?{urlencode(request.query)}"}),
         lambda _: as_json({"data": []}),
     ],
-    ids=["echo", "500", "html", "cut", "silent", "redirect", "fine"],
+    ids=["echo", "500", "html", "cut", "silent", "redirect", "ring", "fine"],
 )
 def test_a_token_in_the_query_is_never_told(server, make_session, caplog, token, answer):
     """Some sources want their key in the address; echoes, failures and debug logs keep it to themselves."""

@@ -6,6 +6,7 @@ import threading
 import time
 import tracemalloc
 from email.utils import format_datetime
+from urllib.parse import urlsplit
 
 import pytest
 from conftest import NOW
@@ -13,6 +14,7 @@ from grid_server import Answer, as_json, bomb, cut, dripping, html, overlong, si
 
 from providers.base import AuthError, BadRequest, NoData, ProviderError, RateLimited, SchemaError, Transient
 from providers.session import Session
+from providers.transport import _same_place
 
 GOOD = as_json({"data": [{"value": 148}]})
 
@@ -256,6 +258,36 @@ def test_a_redirect_elsewhere_is_not_followed(server, elsewhere, session, status
         session.get_json(server.url, headers={"auth-token": "t"})
     assert elsewhere.requests == []
     assert "abcdef" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "same"),
+    [
+        ("https://grid.example/a", "https://grid.example/b", True),
+        ("https://grid.example/a", "https://grid.example:443/b", True),
+        ("https://GRID.example/a", "https://grid.example/b", True),
+        ("http://grid.example/a", "https://grid.example/b", True),
+        ("https://grid.example/a", "http://grid.example/b", False),
+        ("https://grid.example/a", "https://grid.example:8443/b", False),
+        ("http://grid.example:8080/a", "https://grid.example/b", False),
+        ("https://grid.example/a", "https://evil.example/b", False),
+        ("https://grid.example/a", "https://grid.example.evil.example/b", False),
+        ("https://grid.example/a", "https://grid.example@evil.example/b", False),
+        ("https://grid.example/a", "ftp://grid.example/b", False),
+        ("https://grid.example/a", "file:///etc/passwd", False),
+    ],
+)
+def test_what_counts_as_the_same_server(here, there, same):
+    """One origin, or its encrypted door; never another name, another port, or back to plain text."""
+    assert _same_place(urlsplit(here), urlsplit(there)) is same
+
+
+def test_a_redirect_to_nonsense_is_ours_to_report(server, make_session):
+    """An address that cannot even be read ends as a ProviderError."""
+    for location in ("http://[::1", "http://127.0.0.1:99999/", "//", "http:///x"):
+        server.answer_with(Answer(status=302, headers={"Location": location}))
+        with pytest.raises(ProviderError):
+            make_session(attempts=1).get_json(server.url)
 
 
 def test_redirects_in_a_ring_end(server, make_session):
