@@ -97,9 +97,9 @@ class Controller:
             before = len(self.jobs)
             job = self.jobs.register(wanted, peer, known=tuple(self._gpus), region=region, policy=chosen)
             self._missing.pop(job.id, None)
+            self._store.upsert_job(job.record())
             if len(self.jobs) > before:
                 self._ledger.open(job)
-                self._store.upsert_job(job.record())
                 self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
             return job
 

@@ -171,6 +171,7 @@ class JobTable:
         """Take a job in, or find it again by its id. Raises ``JobRefused``."""
         if wanted.id in self._jobs:
             job = self.get(wanted.id, peer)
+            _restate(job, wanted, policy)
             self._progress(job, wanted.units_done)
             return job
         if len(self._jobs) >= MAX_JOBS:
@@ -229,6 +230,19 @@ class JobTable:
             return
         if any(job.uid != peer.uid for job in self.on_gpu(uuid)):
             raise JobRefused(403, "gpu-taken", f"a job of another user is registered on GPU {uuid}")
+
+
+def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
+    """What is said later counts: a launcher registers before its command knows what it counts.
+
+    Another unit or profile makes another frontier, so what was known of the old one is let go.
+    """
+    if (wanted.units, wanted.profile) != (job.units, job.profile):
+        job.units, job.profile = wanted.units, wanted.profile
+        job.frontier = job.profiler = job.drift = None
+        job.frontier_source = job.unmeasurable = ""
+    job.total_units = wanted.total_units
+    job.policy, job.policy_config = dict(wanted.policy), policy
 
 
 def _foreign(processes: Iterable[Process], uid: int) -> bool:

@@ -10,6 +10,7 @@ from chase.jobs import Job
 from chase.records import HoldRecord
 from chase.signal import describe
 from zeus_core.actuation.base import GpuState
+from zeus_core.gpus.base import Gpu, GpuError
 
 
 def status_dict(controller: Controller, facts: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +81,16 @@ def _gpu(controller: Controller, uuid: str, state: GpuState | None) -> dict[str,
         "foreign_w": state.foreign_w if state else None,
         "can_set": state.can_set if state else False,
         "reason": state.reason if state else "not seen yet",
+        "mig_uuids": _mig_uuids(gpu),
         "jobs": [job.id for job in controller.jobs.on_gpu(uuid)],
     }
+
+
+def _mig_uuids(gpu: Gpu) -> list[str]:
+    try:
+        return list(gpu.mig_uuids())
+    except GpuError:
+        return []
 
 
 def _signal(controller: Controller, region: str) -> dict[str, Any]:

@@ -155,6 +155,9 @@ class SimulatedGpu:
     def mig_enabled(self) -> bool:
         return False
 
+    def mig_uuids(self) -> tuple[str, ...]:
+        return ()
+
     def _load(self) -> float:
         return min(1.0, sum(load for _, load in self._loads.values()))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from zeus_core.gpus.base import Gpu, GpuError
 
@@ -18,13 +17,6 @@ from zeus_core.gpus.base import Gpu, GpuError
 _OTHER_LISTS = ("NVIDIA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 _UUID_PREFIXES = ("GPU-", "MIG-", "SIM-")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?\d+)")
-
-
-@runtime_checkable
-class Sliced(Protocol):
-    """A GPU that can name its MIG slices."""
-
-    def mig_uuids(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +103,6 @@ def _find_slice(entry: str, gpus: Sequence[Gpu]) -> tuple[str, Gpu | None]:
 
 
 def _slices(gpu: Gpu) -> tuple[str, ...]:
-    if not isinstance(gpu, Sliced):
-        return ()
     try:
         return gpu.mig_uuids()
     except GpuError:  # a GPU that cannot be asked has no slice that could be used
