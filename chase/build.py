@@ -90,17 +90,22 @@ def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuat
         raise ChaseError(str(error)) from error
 
 
+def session_of(config: Config) -> Session:
+    """One for the process: its pace is counted for each host and token."""
+    return Session(timeout=(config.signal.timeout_connect_s, config.signal.timeout_read_s))
+
+
 def signal_of(
     region: RegionConfig,
     config: Config,
     *,
+    session: Session,
     clock: Clock,
     store: Store | None,
     events: Callable[..., None],
     env: Mapping[str, str] = os.environ,
 ) -> GridSignal:
     """The sources of a region in their order; one without its token is left out, and an event says so."""
-    session = Session(timeout=(config.signal.timeout_connect_s, config.signal.timeout_read_s))
     sources = []
     for source in region.sources:
         try:
@@ -128,7 +133,7 @@ def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping
 def _typical(region: RegionConfig, session: Session, clock: Clock) -> Provider | None:
     if region.typical is None:
         return None
-    options = {"g_per_kwh": region.typical.g_per_kwh, "signal": region.signal, "scope": region.typical.scope}
+    options = {"signal": region.signal, **region.typical.model_dump()}
     return registry.create(
         "static", zone=region.id, options=options, token=None, base_url=None, session=session, now=clock.now
     )

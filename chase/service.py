@@ -32,7 +32,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from chase import __version__
 from chase.api import PeerProtocol, create_app
-from chase.build import actuator_of, clock_of, signal_of, system_of
+from chase.build import actuator_of, clock_of, session_of, signal_of, system_of
 from chase.clock import Clock
 from chase.config import Loaded
 from chase.controller import Controller
@@ -142,7 +142,9 @@ class Service:
 
     def _controller(self) -> Controller:
         region = self.loaded.region
-        grid = signal_of(region, self.config, clock=self.clock, store=self.store, events=self.events)
+        session = session_of(self.config)
+        self._cleanup.append(session.close)  # wakes a poll that waits, so that the end does not wait for it
+        grid = signal_of(region, self.config, session=session, clock=self.clock, store=self.store, events=self.events)
         self._recall(grid)
         actuator, reason = actuator_of(self.config, self.system, self.clock)
         return Controller(

@@ -20,6 +20,7 @@ from providers.base import (
     BadRequest,
     IntensityPoint,
     Kind,
+    NoData,
     PlanError,
     Provider,
     ProviderError,
@@ -164,21 +165,34 @@ class GridSignal:
     def _ask(self, state: SourceState) -> bool:
         capabilities = state.provider.capabilities
         try:
-            fresh = self._fetch(state)
+            observed, nothing = self._observed(state)
         except ProviderError as error:
             self._failed(state, error)
             return False
+        learnt = self._learn(state, observed)
+        if nothing is not None:
+            self._failed(state, nothing)
+            return learnt
         state.due = self._clock.monotonic() + capabilities.poll_s
         if state.problem:
             self._on_event("source-back", "info", f"{_label(state)} answers again", region=self.region)
         state.problem, state.last_good = "", self._clock.now()
-        return fresh
+        return learnt
 
-    def _fetch(self, state: SourceState) -> bool:
+    def _observed(self, state: SourceState) -> tuple[Series, NoData | None]:
+        """What was observed. A source that has nothing of it may still have a forecast, so that is no error here."""
+        if not state.provider.capabilities.observed:
+            return Series(), None
         now = self._clock.now()
         since = now - (_REREAD if state.observed else timedelta(hours=self._limits.history_h))
-        provider = state.provider
-        observed = provider.observe(since, now + _INSTANT) if provider.capabilities.observed else Series()
+        try:
+            return state.provider.observe(since, now + _INSTANT), None
+        except NoData as error:
+            return Series(), error
+
+    def _learn(self, state: SourceState, observed: Series) -> bool:
+        """Take it in, with the source's forecast; True if any of it is new."""
+        now, provider = self._clock.now(), state.provider
         forecast = self._fetch_forecast(provider, now) if provider.capabilities.forecast else Series()
         with self._lock:
             new = [*_merge(state.observed, observed), *_merge(state.forecast, forecast)]

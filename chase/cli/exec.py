@@ -10,7 +10,7 @@ import click
 from chase import launch
 from chase.cli import options
 from chase.cli.output import is_verbose
-from chase.messages import Terms
+from chase.client.messages import Terms
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from chase.build import signal_of
+from chase.build import session_of, signal_of
 from chase.cli import options
 from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say_more
 from chase.cli.status import signal_lines
@@ -52,7 +52,8 @@ def signal(
     Without --refresh it is what the service has stored, or else the region's typical profile; it says which.
     """
     loaded, clock = load(service_file=config_file, region=region), SystemClock()
-    grid = signal_of(loaded.region, loaded.config, clock=clock, store=None, events=_tell)
+    session = session_of(loaded.config)
+    grid = signal_of(loaded.region, loaded.config, session=session, clock=clock, store=None, events=_tell)
     _remember(grid, loaded, clock, database(db_file, config_file))
     if refresh:
         grid.poll()

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chase.client import Job
+from chase.client.inside import InsideLink, read
+from chase.client.messages import Advice, Answer, Terms
 from chase.errors import ChaseError
-from chase.handover import Handover
-from chase.inside import InsideLink, read
-from chase.messages import Advice, Answer, Terms
+from chase.launch.handover import Handover
 from zeus_core.frontier import Setting
 
 

@@ -237,7 +237,7 @@ def test_a_changed_policy_of_the_caller_is_not_ours(daemon, socket_path):
 
 def test_the_reporting_interval_is_the_services_within_its_lease(socket_path):
     """Reports come as often as asked, thrice a lease at least, by the service's clock, and never in a frenzy."""
-    from chase.daemonlink import _interval_s
+    from chase.client.daemonlink import _interval_s
 
     assert _interval_s({"report_s": 5, "lease_s": 30, "clock_rate": 1}) == 5.0
     assert _interval_s({"report_s": 50, "lease_s": 30}) == 10.0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chase.client.messages import Advice, Summary, Terms, number, text
 from chase.errors import ChaseError
-from chase.messages import Advice, Summary, Terms, number, text
 from zeus_core.frontier import Setting
 
 LETTERS = "aZ0 -é☃漢"  # few and fixed: Hypothesis builds the table of all Unicode when it is first asked for any

@@ -8,8 +8,8 @@ import pytest
 from daemon_peer import GPUS, UUIDS
 
 from chase.client import Job
+from chase.client.placement import place
 from chase.errors import ChaseError
-from chase.placement import place
 
 MIXED = [
     {"uuid": UUIDS[0], "index": 0, "name": "NVIDIA T4", "min_w": 60, "max_w": 70, "default_w": 70},

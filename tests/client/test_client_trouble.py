@@ -11,10 +11,10 @@ import pytest
 from daemon_peer import TROUBLES, PeerDaemon
 
 from chase.client import Job
+from chase.client.messages import Advice, Answer
+from chase.client.reporter import Reporter
 from chase.clock import ScaledClock
 from chase.errors import ChaseError, TryLater
-from chase.messages import Advice, Answer
-from chase.reporter import Reporter
 from zeus_core.frontier import Setting
 
 

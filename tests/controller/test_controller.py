@@ -436,7 +436,7 @@ class TestSweeps:
         assert wanted.frontier_source == "measured"
 
     def test_a_drift_is_measured_anew(self, make_bench, monkeypatch):
-        """A job that runs ten per cent off its frontier for ten minutes is swept again, with none of the old windows."""
+        """A job that runs a tenth off its frontier for ten minutes is swept again, without the old windows."""
         bench = make_bench(profile__points=5)
         job = self.measured(bench)
         before = job.frontier
@@ -449,7 +449,7 @@ class TestSweeps:
         assert job.frontier.reference.rate == pytest.approx(before.reference.rate * 0.9, rel=0.03)
 
     def test_a_limit_that_is_bound_by_another_is_left_out(self, make_bench, monkeypatch):
-        """Somebody's lower cap keeps the high limits from being in force: the sweep goes on without them and says why."""
+        """Somebody's lower cap keeps high limits from being in force: the sweep goes on without them and says why."""
         bench = make_bench(profile__points=5)
         monkeypatch.setattr(bench.gpus[0], "enforced_power_limit_w", lambda: min(bench.gpus[0].power_limit_w(), 180.0))
         job = bench.register(0, profile=None)

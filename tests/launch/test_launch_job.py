@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import LAUNCHER, ROOT, launcher_env, until
 from daemon_peer import UUIDS, PeerDaemon
+from launch_harness import LAUNCHER, ROOT, launcher_env, until
 
 from chase.launch import job_name
 
@@ -76,7 +76,7 @@ def test_ranks_of_a_job_count_once(launch, daemon):
 def test_flags_go_before_what_the_command_says(socket_path, daemon):
     """The person at the launcher has the last word, but for the unit, which only the command knows."""
     code = (
-        "import sys; from chase.launch import run; from chase.messages import Terms;"
+        "import sys; from chase.launch import run; from chase.client.messages import Terms;"
         "sys.exit(run(sys.argv[1:], name='mine', gpus=['GPU-2222'],"
         " terms=Terms(units='tokens', total_units=9, policy={'eta': 0.1})))"
     )
@@ -208,7 +208,7 @@ def test_no_room_for_files_is_no_reason_not_to_run(socket_path, daemon):
     """Where no temporary file can be made the command runs, and the service has the job without its count."""
     code = """
 import sys
-from chase import handover, launch
+from chase.launch import handover, launcher as launch
 def full(env):
     raise OSError(28, "No space left on device")
 handover.Handover.create = full

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LAUNCHER, PATIENCE_S, launcher_env, process_state, until
+from launch_harness import LAUNCHER, PATIENCE_S, launcher_env, process_state, until
 
 PYTHON = sys.executable
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.messages import Summary
-from chase.summary import count, duration, energy, grams, lines
+from chase.client.messages import Summary
+from chase.launch.summary import count, duration, energy, grams, lines
 
 FULL = Summary(
     energy_j=880.0,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import LAUNCHER, PATIENCE_S, launcher_env, process_state, until
+from launch_harness import LAUNCHER, PATIENCE_S, launcher_env, process_state, until
 
 RECORDER = """
 import os, signal, sys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from providers.session import Session
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from grid_server import GridServer
-
-NOW = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
+from grid_server import NOW, GridServer
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,11 @@ import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+NOW = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

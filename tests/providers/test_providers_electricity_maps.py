@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import grid_fakes
 import pytest
-from conftest import NOW
 from grid_fakes import em_row, em_time
-from grid_server import Answer, as_json, html
+from grid_server import NOW, Answer, as_json, html
 from http_suite import TOKEN, HttpProviderSuite
 
 from providers.base import (

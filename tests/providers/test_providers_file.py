@@ -7,7 +7,7 @@ import os
 from datetime import timedelta
 
 import pytest
-from conftest import NOW
+from grid_server import NOW
 
 from providers.base import BadRequest, Boundary, Kind, NoData, ProviderError, SchemaError, Scope, Signal, Transient
 from providers.file import FileProvider

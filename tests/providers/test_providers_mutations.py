@@ -9,8 +9,7 @@ from datetime import timedelta
 
 import grid_fakes
 import pytest
-from conftest import NOW
-from grid_server import Request
+from grid_server import NOW, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import grid_fakes
 import pytest
-from conftest import NOW
-from grid_server import as_json
+from grid_server import NOW, as_json
 from http_suite import HttpProviderSuite
 
 from providers.base import BadRequest, Boundary, Kind, NoData, SchemaError, Scope, Signal, Transient

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
-from conftest import NOW
+from grid_server import NOW
 from hypothesis import given
 from hypothesis import strategies as st
 

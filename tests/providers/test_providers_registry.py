@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from conftest import NOW
+from grid_server import NOW
 
 from providers import registry
 from providers.base import BadRequest

@@ -9,8 +9,7 @@ from email.utils import format_datetime
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import NOW
-from grid_server import Answer, as_json, bomb, cut, dripping, html, overlong, silent, zipped
+from grid_server import NOW, Answer, as_json, bomb, cut, dripping, html, overlong, silent, zipped
 
 from providers.base import AuthError, BadRequest, NoData, ProviderError, RateLimited, SchemaError, Transient
 from providers.session import Session

@@ -200,6 +200,15 @@ class TestOrder:
         assert {p.source for p in outlook.recent} == {"second"}
         assert events == [("source-failed", "first (XX): Transient: cut")]
 
+    def test_no_observation_still_leaves_the_forecast(self, make):
+        """A source that has nothing observed yet is asked for its forecast all the same."""
+        source = Source(error=NoData("nothing yet"), expected={NOW + i * HOUR: 100.0 + i for i in range(5)})
+        grid = make(source)
+        assert grid.poll()
+        outlook = grid.outlook()
+        assert (outlook.now.g_per_kwh, outlook.now.kind, outlook.now.source) == (100.0, Kind.FORECAST, "first")
+        assert "nothing yet" in outlook.note
+
     def test_an_empty_answer_moves_on_too(self, make):
         """A source that answers with nothing usable does not stop the next from being asked."""
         grid = make(Source(observed={}), Source("second", observed={NOW: 99.0}))

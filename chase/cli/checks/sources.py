@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from chase.build import signal_of
+from chase.build import session_of, signal_of
 from chase.cli.checks.finding import Finding, State
 from chase.cli.output import age
 from chase.clock import Clock
@@ -26,7 +26,12 @@ def configured(loaded: Loaded, clock: Clock, *, online: bool) -> Iterator[Findin
     region = loaded.region
     skipped: list[str] = []
     grid = signal_of(
-        region, loaded.config, clock=clock, store=None, events=lambda _code, _severity, text, **_: skipped.append(text)
+        region,
+        loaded.config,
+        session=session_of(loaded.config),
+        clock=clock,
+        store=None,
+        events=lambda _code, _severity, text, **_: skipped.append(text),
     )
     yield from _tokens(region)
     for text in skipped:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from chase.client.messages import Answer, Summary
 from chase.clock import Clock, SystemClock
 from chase.errors import ChaseError
-from chase.messages import Answer, Summary
 
 logger = logging.getLogger("chase.client")
 

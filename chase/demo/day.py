@@ -28,7 +28,7 @@ import structlog
 from chase.client import Job
 from chase.clock import ScaledClock
 from chase.config import Loaded, RegionConfig, SourceConfig, load, profile_path
-from chase.demo_report import report
+from chase.demo.report import report
 from chase.service import Service
 from zeus_core.gpus.simulated import SimulatedGpu, SimulatedSystem, load_profile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chase.messages import Summary
+from chase.client.messages import Summary
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _NOTHING = 1e-6  # a reference so much smaller is no measure

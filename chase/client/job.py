@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
-from chase.counter import MOST, Counter
-from chase.inside import DIRECTORY_VARIABLE, InsideLink
-from chase.messages import Advice, Summary, Terms
-from chase.reporter import Link, Reporter
+from chase.client.counter import MOST, Counter
+from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
+from chase.client.messages import Advice, Summary, Terms
+from chase.client.reporter import Link, Reporter
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -160,7 +160,7 @@ class Job:
     def _link(self) -> Link | None:
         if self._env.get(ID_VARIABLE):
             return self._inside()
-        from chase.daemonlink import DaemonLink  # http.client is not paid for by who only imports this module
+        from chase.client.daemonlink import DaemonLink  # http.client is not paid for by who only imports this module
 
         return DaemonLink(
             job_id=self.id,

@@ -15,15 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chase import foreground, unixhttp
-from chase.client import CLOSE_S, ID_VARIABLE
-from chase.daemonlink import DaemonLink
-from chase.foreground import Ended, Held
-from chase.handover import Handover
-from chase.inside import DIRECTORY_VARIABLE
-from chase.messages import Answer, Summary, Terms
-from chase.reporter import Reporter, logger
-from chase.summary import lines
+from chase import unixhttp
+from chase.client.daemonlink import DaemonLink
+from chase.client.inside import DIRECTORY_VARIABLE
+from chase.client.job import CLOSE_S, ID_VARIABLE
+from chase.client.messages import Answer, Summary, Terms
+from chase.client.reporter import Reporter, logger
+from chase.launch import foreground
+from chase.launch.foreground import Ended, Held
+from chase.launch.handover import Handover
+from chase.launch.summary import lines
 
 SOCKET_VARIABLE = "CHASE_SOCKET"
 _LONGEST_NAME = 200  # that the service takes

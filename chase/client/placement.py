@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from chase.client.messages import number, text
 from chase.errors import ChaseError
-from chase.messages import number, text
 from zeus_core.gpus.base import NotSupported, PowerLimits
 from zeus_core.gpus.visible import Visible, look
 

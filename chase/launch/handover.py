@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from chase.client.inside import ADVICE, COUNT, OFTEN_S, read, write
+from chase.client.messages import Answer, Terms, number
 from chase.errors import ChaseError
-from chase.inside import ADVICE, COUNT, OFTEN_S, read, write
-from chase.messages import Answer, Terms, number
 
 _MISSED = 3  # reports that the launcher may miss before its word is old
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from chase import unixhttp
+from chase.client.messages import MAX_BYTES, Advice, Answer, Summary, Terms, number
+from chase.client.placement import Placement, place
+from chase.client.reporter import logger
 from chase.errors import ChaseError
-from chase.messages import MAX_BYTES, Advice, Answer, Summary, Terms, number
-from chase.placement import Placement, place
-from chase.reporter import logger
 
 _SHORTEST_S, _LONGEST_S = 0.02, 60.0
 _TIMEOUT_S = 5.0

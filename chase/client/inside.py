@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from chase.client.messages import MAX_BYTES, Advice, Answer, Terms, number
 from chase.errors import ChaseError
-from chase.messages import MAX_BYTES, Advice, Answer, Terms, number
 
 DIRECTORY_VARIABLE = "CHASE_JOB_DIR"
 ADVICE = "advice.json"
