@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,10 @@ def _restored(gpus: tuple[str, ...], places: Places) -> list[dict[str, Any]]:
         owed = Journal(places.state_dir).uuids()
         if not owed and not gpus:
             return []
-        system = NvmlSystem()
-        wanted = _uuids(gpus, system) if gpus else owed
-        holders = {uuid: _holder(uuid, places.lock_dir) for uuid in wanted if uuid in owed}
-        results = restore_leftovers(system, places.state_dir, places.lock_dir, setter=places.setter, only=wanted)
+        with closing(NvmlSystem()) as system:
+            wanted = _uuids(gpus, system) if gpus else owed
+            holders = {uuid: _holder(uuid, places.lock_dir) for uuid in wanted if uuid in owed}
+            results = restore_leftovers(system, places.state_dir, places.lock_dir, setter=places.setter, only=wanted)
     except (ActuationError, GpuError) as error:
         raise ChaseError(str(error)) from error
     return [_row(result, holders.get(uuid)) for uuid, result in results.items()]

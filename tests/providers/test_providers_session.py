@@ -204,7 +204,7 @@ def test_a_dripping_answer_cannot_hold_us(server, answer):
     server.answer_with(answer)
     session = Session(timeout=(0.5, 0.5), deadline_s=0.4, attempts=1)
     began = time.monotonic()
-    with pytest.raises(Transient, match=r"within 0\.4 s|drips"):
+    with pytest.raises(Transient, match=r"within 0\.\d+ s|drips"):
         session.get_json(server.url)
     assert time.monotonic() - began < 1.5
     session.close()
