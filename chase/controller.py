@@ -248,6 +248,10 @@ class Controller:
             return self._actuator_failed(error)
         if self._notes.pop("actuator", None) is not None:
             self.events("actuator-back", "info", "the actuator answers again")
+        lease_s, interval_s = self._actuator.lease_s, self.config.control.interval_s
+        if lease_s is not None and lease_s <= interval_s:
+            text = f"the actuator's lease of {lease_s:g} s is over before each tick ({interval_s:g} s): raise --lease-s"
+            self.events("lease-too-short", "error", text, once=True)
         return states
 
     def _actuator_failed(self, error: ActuationError) -> dict[str, GpuState]:

@@ -50,7 +50,6 @@ def _control(config: Config) -> Iterator[Clash]:
 _LONGER = (
     ("signal.usable_s", "signal.fresh_s", True),
     ("control.heartbeat_s", "control.interval_s", True),
-    ("control.lease_s", "control.interval_s", False),
     ("jobs.lease_s", "jobs.report_s", False),
     ("profile.window_s", "control.interval_s", True),
 )

@@ -108,14 +108,10 @@ class ControlConfig(Section):
         description="The site's own command and its arguments, with the placeholders {uuid} {index} {power_limit_w} "
         "{power_limit_mw}",
     )
-    lease_s: Seconds = Field(
-        default=30.0, description="Seconds without a sign of life after which the actuator gives the GPUs back"
-    )
     ramp_w_per_s: Annotated[float, Field(ge=0, le=10000)] = Field(
         default=250.0, description="Steepest rise of a power limit, watts per second; 0 is no ramp"
     )
     gpus: Literal["nvml", "simulated"] = Field(default="nvml", description="Real GPUs, or those of [simulated]")
-    sm_clocks: bool = Field(default=False, description="Also lock SM clocks, beside power limits")
 
 
 class SimulatedConfig(Section):

@@ -43,7 +43,6 @@ _SETTINGS = {
     "control.interval_s": 240.0,
     "control.account_s": 300.0,
     "control.heartbeat_s": 86400.0,
-    "control.lease_s": 3600.0,
     "control.ramp_w_per_s": 0.0,
     "simulated.profile": PROFILE,
     "profile.window_s": 1200.0,

@@ -163,7 +163,7 @@ def test_many_connections(desk: Desk, standin_state):
         assert line.read()["error"]["code"] == "busy"
         line.close()
         desk.lines.remove(line)
-    assert count_descriptors() == before
+    assert count_descriptors() <= before  # what an earlier test left may go meanwhile
     desk.lower(first)
     assert limits(standin_state) == [150, 150]
 

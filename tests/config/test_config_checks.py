@@ -26,11 +26,6 @@ from chase.errors import ConfigError
             "control.heartbeat_s and control.interval_s",
             "heartbeat_s 5 is shorter than interval_s 10",
         ),
-        (
-            {"control.lease_s": 10},
-            "control.lease_s and control.interval_s",
-            "lease_s 10 must be longer than interval_s 10",
-        ),
         ({"jobs.lease_s": 5}, "jobs.lease_s and jobs.report_s", "lease_s 5 must be longer than report_s 5"),
         (
             {"profile.window_s": 5},

@@ -51,7 +51,6 @@ run_dir = "{place}/run"
 [control]
 interval_s = 0.25
 account_s = 0.5
-lease_s = 5
 ramp_w_per_s = 0
 actuator = "{actuator}"
 actuator_socket = "{place}/actuator.sock"

@@ -43,7 +43,6 @@ def loaded(folder: Path, **settings: Any) -> Any:
         "control.interval_s": 0.1,
         "control.account_s": 0.2,
         "control.ramp_w_per_s": 0.0,
-        "control.lease_s": 5.0,
         "profile.window_s": 1.0,
         "policy.dwell_s": 0.0,
     }

@@ -90,12 +90,15 @@ class GpuState:
 class Actuator(Protocol):
     """Sets GPUs and gives them back.
 
-    ``backend`` is ``local``, ``remote`` or ``command``. One call of ``apply`` is one group: all its GPUs get their
+    ``backend`` is ``local``, ``remote`` or ``command``. ``lease_s`` is the silence after which it gives everything back
+    by itself, None where it does not, or while it is not known. One call of ``apply`` is one group: all its GPUs get their
     setting together or none does (rule G23). ``close`` gives back everything that this actuator changed.
     """
 
     @property
     def backend(self) -> str: ...
+    @property
+    def lease_s(self) -> float | None: ...
     def describe(self) -> tuple[GpuState, ...]: ...
     def apply(self, wishes: Mapping[str, Wish]) -> dict[str, Applied]: ...
     def restore(self, uuids: Iterable[str] | None = None) -> dict[str, Applied]:

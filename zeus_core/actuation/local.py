@@ -69,6 +69,11 @@ class LocalActuator:
         return self._setter.backend
 
     @property
+    def lease_s(self) -> None:
+        """There is none: this actuator dies with its process, and leaves a journal."""
+        return
+
+    @property
     def owed(self) -> frozenset[str]:
         """The GPUs that something of ours is, or may be, in force on."""
         with self._guard:
@@ -94,7 +99,7 @@ class LocalActuator:
             return {uuid: self._give_back(uuid) for uuid in (tuple(self._held) if uuids is None else uuids)}
 
     def keepalive(self) -> None:
-        """There is no lease: this actuator dies with its process, and leaves a journal."""
+        """See ``lease_s``."""
 
     def close(self) -> None:
         """Give everything back and let the GPUs go. What could not be given back stays in the journal."""
