@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,7 +28,13 @@ from chase.status import hold_dict, job_dict, status_dict
 MAX_BODY = 64 * 1024
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+def _printable(text: str) -> str:
+    """What callers say is shown on other people's terminals, so nothing in it may move a cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 
 
 class PeerProtocol(H11Protocol):
@@ -65,7 +71,7 @@ class Report(_Body):
 
 
 class End(_Body):
-    reason: Annotated[str, Field(max_length=500)] = "ended"
+    reason: Annotated[str, Field(max_length=500), AfterValidator(_printable)] = "ended"
     units_done: FiniteFloat = 0.0
 
 

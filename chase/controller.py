@@ -7,11 +7,11 @@ while the ticks run in the scheduler's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from chase import policy
+from chase import policy, recording
 from chase.accounting import JobSummary
 from chase.clock import Clock
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
@@ -21,7 +21,7 @@ from chase.frontiers import FrontierBook, original_w
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger
 from chase.policy import Choice, Grid, PolicyInput, Rules
-from chase.records import DecisionRecord, HoldRecord
+from chase.records import HoldRecord
 from chase.signal import GridSignal, Outlook
 from chase.store import Store
 from chase.wishes import joint_wishes
@@ -34,8 +34,6 @@ _BLOCKED = frozenset({Status.BOUND, Status.FAILED, Status.NOT_SUPPORTED})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
-# What a recorded decision depends on, in the order of Controller._fingerprint, and what a change of it is called.
-_TRIGGERS = ("hold", "signal", "signal", "signal", "gpu", "policy", "policy", "policy")
 
 
 class Controller:
@@ -79,6 +77,7 @@ class Controller:
         self._missing_until_s = clock.monotonic() + 2 * config.jobs.lease_s
         self._states: dict[str, GpuState] = {}
         self._notes: dict[str, str] = {}
+        self._closed = False
         self.ticked_s = clock.monotonic()
 
     # -- what the API calls -------------------------------------------------------------------------------------------
@@ -118,7 +117,7 @@ class Controller:
             self._ledger.sample(self.jobs)
             return self._end(job, reason), job.decisions
 
-    def hold(self, mode: str, peer: Peer, *, until: Any = None, job_id: str | None = None) -> HoldRecord:
+    def hold(self, mode: str, peer: Peer, *, until: datetime | None = None, job_id: str | None = None) -> HoldRecord:
         """Override the policy of one job, or of the whole node. Raises ``JobRefused``."""
         with self._lock:
             self._may_hold(peer, job_id)
@@ -134,20 +133,28 @@ class Controller:
             self._may_hold(peer, job_id)
             return self._end_holds(job_id)
 
-    def reconfigure(self, config: Config) -> None:
-        """Take over what may change while running: policy, timings, measuring. The rest needs a restart."""
+    def reconfigure(self, config: Config, region: RegionConfig) -> None:
+        """Take over what may change while running: policy, timings, measuring. Sources and paths need a restart."""
         with self._lock:
             self.config = config
             self._book.config = config.profile
             self.jobs.lease_s = config.jobs.lease_s
+            if region.id in self._regions:
+                self._regions[region.id] = region
             for job in self.jobs:
-                job.policy_config = self._policy_of(job.region, job.policy)
+                try:
+                    job.policy_config = self._policy_of(job.region, job.policy)
+                except JobRefused as error:
+                    text = f"{job.name} keeps its policy: its own wishes do not go with the new one: {error}"
+                    self.events("policy-kept", "warning", text, job_id=job.id)
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
     def tick(self) -> bool:
-        """One round; True when a limit is still on its way up and wants another soon."""
+        """One round; True when a limit is still on its way up and wants another soon. Nothing after ``close``."""
         with self._lock:
+            if self._closed:
+                return False
             self._expire()
             self._ledger.sample(self.jobs)
             self._states = self._gpu_states()
@@ -178,6 +185,7 @@ class Controller:
     def close(self) -> None:
         """Give every GPU back and post what is open. Jobs stay registered in the database: they may come back."""
         with self._lock:
+            self._closed = True
             try:
                 if self._actuator is not None:
                     self._actuator.close()
@@ -233,8 +241,9 @@ class Controller:
         outlook = self.signals[job.region].outlook()
         self._ledger.post(job, outlook, self._pue(job.region), 0.0)
         self.jobs.remove(job)
+        self._end_holds(job.id)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
-        self._give_back_unwanted()
+        self._give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
         return self._ledger.summary(job, outlook, self._pue(job.region))
 
@@ -292,8 +301,8 @@ class Controller:
         strangers = self.jobs.strangers(job)
         if strangers:
             return f"only processes of other users run on {', '.join(strangers)}"
-        lost = [uuid for uuid in job.gpus if uuid not in self._states]
-        return f"GPU {', '.join(lost)} is not there" if lost else ""
+        lost = [uuid for uuid in job.gpus if uuid not in self._states or not original_w(self._states[uuid])]
+        return f"GPU {', '.join(lost)} is not there or its power limit cannot be read" if lost else ""
 
     def _can_measure(self, job: Job) -> bool:
         alone = all(len(self.jobs.on_gpu(uuid)) == 1 for uuid in job.gpus)
@@ -340,7 +349,7 @@ class Controller:
             for group in groups:
                 if any(wish.power_limit_w is not None or self._held(uuid) for uuid, wish in group.items()):
                     applied.update(self._actuator.apply(group))
-            self._give_back_unwanted()
+            self._give_back(uuid for uuid in self._states if self._held(uuid) and not self.jobs.on_gpu(uuid))
         except ActuationError as error:
             self._actuator_failed(error)
             applied = {u: Applied(u, Status.FAILED, detail=str(error)) for group in groups for u in group}
@@ -351,8 +360,8 @@ class Controller:
     def _held(self, uuid: str) -> bool:
         return uuid in self._states and self._states[uuid].original_w is not None
 
-    def _give_back_unwanted(self) -> None:
-        unwanted = [uuid for uuid in self._states if self._held(uuid) and not self.jobs.on_gpu(uuid)]
+    def _give_back(self, uuids: Iterable[str]) -> None:
+        unwanted = list(uuids)
         if self._actuator is not None and unwanted:
             try:
                 self._actuator.restore(unwanted)
@@ -361,8 +370,7 @@ class Controller:
 
     def _note_applied(self, result: Applied) -> None:
         if result.status is Status.FOREIGN:
-            text = f"somebody else set {result.enforced_w:g} W on {result.uuid}: respected" if result.enforced_w else ""
-            self.events("foreign-change", "warning", text or result.detail, gpu=result.uuid, once=True)
+            self.events("foreign-change", "warning", f"{result.uuid}: {result.detail}", gpu=result.uuid, once=True)
         elif not result.status.good:
             text = f"{result.uuid}: {result.status.value}: {result.detail}"
             self.events("apply-failed", "warning", text, gpu=result.uuid, once=True)
@@ -383,32 +391,23 @@ class Controller:
     # -- record -------------------------------------------------------------------------------------------------------
 
     def _record(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> None:
-        fingerprint = _fingerprint(given, choice, applied)
-        trigger = _trigger(job, fingerprint)
-        now_s = self._clock.monotonic()
-        if trigger == "" and now_s - job.recorded_s < self.config.control.heartbeat_s:
+        now = recording.fingerprint(given, choice, applied)
+        why, now_s = recording.trigger(job.recorded, now), self._clock.monotonic()
+        if why == "" and now_s - job.recorded_s < self.config.control.heartbeat_s:
             return
         self._store.add_decision(
-            DecisionRecord(
+            recording.decision(
                 at=self._clock.now(),
                 job_id=job.id,
-                trigger=trigger or "heartbeat",
-                mode=choice.mode,
-                policy=given.rules.name,
-                code=choice.code,
-                reason=choice.reason,
-                power_limit_w=choice.setting.power_limit_w if choice.setting else None,
-                intensity_g_per_kwh=given.grid.g_per_kwh,
-                intensity_kind=given.grid.kind,
-                intensity_age_s=given.grid.age_s,
-                inputs=given.to_dict(),
-                choice=choice.to_dict(),
-                applied={uuid: _applied_dict(result) for uuid, result in applied.items()},
+                why=why or "heartbeat",
+                given=given,
+                choice=choice,
+                applied=applied,
                 control=self.control[0],
             )
         )
         self._store.upsert_job(job.record())
-        job.recorded, job.recorded_s, job.decisions = fingerprint, now_s, job.decisions + 1
+        job.recorded, job.recorded_s, job.decisions = now, now_s, job.decisions + 1
 
     def _watch_progress(self, job: Job) -> None:
         """Full load without steps is a hang, and what it saves is no saving (rule G25)."""
@@ -460,37 +459,6 @@ def _progress_note(job: Job) -> str:
         return ""
     done, total = job.profiler.progress
     return f"{done} of {total} windows"
-
-
-def _fingerprint(given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> tuple[Any, ...]:
-    statuses = tuple(sorted((uuid, _lasting(result.status)) for uuid, result in applied.items()))
-    grid = given.grid
-    return (given.hold, grid.g_per_kwh, grid.kind, grid.source, statuses, given.rules, choice.setting, choice.code)
-
-
-def _lasting(status: Status) -> str:
-    """Set now or set before is the same state of affairs."""
-    return "good" if status in {Status.APPLIED, Status.UNCHANGED, Status.RAMPING} else status.value
-
-
-def _trigger(job: Job, fingerprint: tuple[Any, ...]) -> str:
-    """Why there is something to record: the first thing that differs from the last record; empty if nothing does."""
-    if not job.recorded:
-        return "job"
-    if (job.recorded[-1] == "profiling") != (fingerprint[-1] == "profiling"):
-        return "profile"
-    pairs = zip(_TRIGGERS, job.recorded, fingerprint, strict=True)
-    return next((name for name, old, new in pairs if old != new), "")
-
-
-def _applied_dict(result: Applied) -> dict[str, Any]:
-    return {
-        "status": result.status.value,
-        "requested_w": result.requested_w,
-        "set_w": result.set_w,
-        "enforced_w": result.enforced_w,
-        "detail": result.detail,
-    }
 
 
 def _seen_state(gpu: Gpu, reason: str) -> GpuState:

@@ -149,13 +149,13 @@ class JobTable:
         self.lease_s = lease_s
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(tuple(self._jobs.values()))
+        return iter(tuple(self._jobs.values()))  # a copy: status is asked for from other threads
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def on_gpu(self, uuid: str) -> list[Job]:
-        return [job for job in self._jobs.values() if uuid in job.gpus]
+        return [job for job in self if uuid in job.gpus]
 
     def get(self, job_id: str, peer: Peer) -> Job:
         job = self._jobs.get(job_id)
@@ -208,7 +208,7 @@ class JobTable:
         self._jobs.pop(job.id, None)
 
     def expired(self) -> list[Job]:
-        return [job for job in self._jobs.values() if self._clock.monotonic() > job.lease_until_s]
+        return [job for job in self if self._clock.monotonic() > job.lease_until_s]
 
     def strangers(self, job: Job) -> list[str]:
         """The job's GPUs on which somebody else's processes run and none of the job's owner."""

@@ -69,7 +69,8 @@ class Ledger:
 
     def summary(self, job: Job, outlook: Outlook, pue: float) -> JobSummary:
         """The account of a job, at the intensities as they are known now; the database then holds the same rows."""
-        self._store.flush()
+        if self._store.health.ok:
+            self._store.flush()
         rows = self._store.intervals(job=job.id)
         now = outlook.now
         if rows and now is not None:

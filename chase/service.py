@@ -1,10 +1,8 @@
 """The daemon: ticks, the API, signals and the service manager, around one controller.
 
-    startup     lock, store, GPUs, sources, API, first poll, ready
-    main_loop   waits; the work happens in the scheduler's threads and in the API's
-    shutdown    no more ticks, GPUs given back, intervals posted, socket gone
-
-The order in ``shutdown`` matters: a GPU is given back before anything slow is waited for.
+startup     lock, store, GPUs, sources, API, first poll, ready
+main_loop   waits; the work happens in the scheduler's threads and in the API's
+shutdown    GPUs given back, ticks and polls ended, socket gone, rows written
 """
 
 from __future__ import annotations
@@ -102,6 +100,9 @@ class Service:
         self._cleanup.append(self.controller.close)
         self._start_api()
         self._start_ticks()
+        # Last in, first out: a GPU is given back before anything slow is waited for.
+        self._cleanup.remove(self.controller.close)
+        self._cleanup.append(self.controller.close)
         text = f"chase {__version__} in {self.controller.control[0]} mode on {len(self.controller.gpus)} GPU(s)"
         self.events("started", "info", text, gpus=self.system.kind, pid=os.getpid())
         self._notify("READY=1")
@@ -134,7 +135,7 @@ class Service:
             self.events("reload-failed", "error", f"the configuration was not taken: {error}")
         else:
             self.config = loaded.config
-            self.controller.reconfigure(loaded.config)
+            self.controller.reconfigure(loaded.config, loaded.region)
             self.events("reloaded", "info", "the configuration was read again")
         self._notify("READY=1")
 
@@ -142,9 +143,10 @@ class Service:
 
     def _controller(self) -> Controller:
         region = self.loaded.region
-        session = session_of(self.config)
-        self._cleanup.append(session.close)  # wakes a poll that waits, so that the end does not wait for it
-        grid = signal_of(region, self.config, session=session, clock=self.clock, store=self.store, events=self.events)
+        self._session = session_of(self.config)
+        grid = signal_of(
+            region, self.config, session=self._session, clock=self.clock, store=self.store, events=self.events
+        )
         self._recall(grid)
         actuator, reason = actuator_of(self.config, self.system, self.clock)
         return Controller(
@@ -181,8 +183,8 @@ class Service:
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # the listener tells what is worth telling
         self._scheduler = scheduler
         scheduler.start()
-        # Ticks must end before the GPUs are given back, or the last one could take them again.
-        self._cleanup.append(lambda: scheduler.shutdown(wait=True))
+        self._cleanup.append(partial(scheduler.shutdown, wait=True))
+        self._cleanup.append(self._session.close)  # wakes a poll that waits, so that the ticks end soon
 
     def _every(
         self,
@@ -235,8 +237,7 @@ class Service:
             thread.join(_STOP_S)
             self.config.service.socket_path.unlink(missing_ok=True)
 
-        # The API goes last: while GPUs are given back a client still gets an answer.
-        self._cleanup.insert(self._cleanup.index(self.controller.close), stop)
+        self._cleanup.append(stop)
 
     def _facts(self) -> dict[str, Any]:
         health = self.store.health

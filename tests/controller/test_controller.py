@@ -464,3 +464,67 @@ class TestSweeps:
         with pytest.raises(JobRefused, match="a40-resnet50") as caught:
             bench.register(0, profile=profile)
         assert caught.value.code == "unknown-profile"
+
+
+class TestFoundInReview:
+    def test_a_job_that_ends_right_after_its_first_tick_gives_its_gpu_back(self, bench):
+        """The limit was set after the last look at the GPU; the end must not wait for the next one."""
+        job = bench.register(0)
+        bench.grid.g_per_kwh = DIRTY
+        bench.signal.poll()
+        bench.clock.advance(5)
+        bench.controller.tick()
+        assert bench.limits[0] == FRUGAL
+        bench.controller.end(job.id, OWNER, "done", 1.0)
+        assert bench.limits[0] == FULL
+
+    def test_nothing_is_set_after_the_end(self, bench):
+        """A tick that was already on its way when the service closed does nothing."""
+        bench.register(0)
+        bench.grid.g_per_kwh = DIRTY
+        bench.signal.poll()
+        bench.controller.close()
+        bench.clock.advance(5)
+        assert bench.controller.tick() is False
+        assert bench.limits == [FULL, FULL]
+
+    def test_a_limit_that_cannot_be_read_bars_its_job_alone(self, bench, monkeypatch):
+        """A hung card gives no limit and so no MaxPower: its job is left alone, the others go on."""
+        bench.register(0, job_id="a" * 16, policy={"name": "chase", "eta": 0.0})
+        bench.register(1, job_id="b" * 16, policy={"name": "static"})
+        bench.run(10)
+
+        def hangs() -> float:
+            raise Lost("hangs", uuid=bench.gpus[0].uuid, call="power_limit_w")
+
+        monkeypatch.setattr(bench.gpus[0], "power_limit_w", hangs)
+        bench.run(10)
+        last = {d.job_id: d for d in bench.decisions()}
+        assert last["a" * 16].code == "barred"
+        assert "cannot be read" in last["a" * 16].reason
+        assert bench.limits[1] == FRUGAL
+
+    def test_a_hold_ends_with_its_job(self, bench):
+        """What was held for a job is not in force for whatever comes later."""
+        job = bench.register(0)
+        bench.controller.hold("off", OWNER, job_id=job.id)
+        bench.controller.end(job.id, OWNER, "done", 1.0)
+        assert bench.controller.holds == ()
+        assert bench.store.holds(bench.clock.now()) == []
+
+    def test_a_new_configuration_that_does_not_fit_a_job_leaves_it_its_own(self, bench):
+        """A job's own threshold and a new one of the node that cross: the job keeps what it has, and it is said."""
+        job = bench.register(0, policy={"efficiency_above": 250.0})
+        before = job.policy_config
+        policy = bench.loaded.config.policy.model_copy(update={"speed_below": 400.0})
+        config = bench.loaded.config.model_copy(update={"policy": policy})
+        config._policy_below, config._policy_above = {"speed_below": 400.0}, {}
+        bench.controller.reconfigure(config, bench.loaded.region)
+        assert job.policy_config is before
+        assert "policy-kept" in bench.codes()
+
+    def test_names_cannot_move_a_cursor(self):
+        """Escape sequences in a name would run on the terminal of whoever lists the jobs."""
+        from chase.api import NewJob
+
+        assert NewJob(id="a" * 16, name="x\x1b[2Jy\n", gpus=["g"]).name == "x [2Jy "

@@ -90,9 +90,9 @@ class GpuState:
 class Actuator(Protocol):
     """Sets GPUs and gives them back.
 
-    ``backend`` is ``local``, ``remote`` or ``command``. ``lease_s`` is the silence after which it gives everything back
-    by itself, None where it does not, or while it is not known. One call of ``apply`` is one group: all its GPUs get their
-    setting together or none does (rule G23). ``close`` gives back everything that this actuator changed.
+    ``backend`` is ``local``, ``remote`` or ``command``. ``lease_s`` is the silence after which it gives everything
+    back by itself, None where it does not, or while it is not known. One call of ``apply`` is one group: all its GPUs
+    get their setting together or none does (rule G23). ``close`` gives back everything that this actuator changed.
     """
 
     @property

@@ -153,7 +153,7 @@ class HeldGpu:
             back = self.give_back()
             return "" if back.status.good else back.detail
         try:
-            if not self._stands(plan.current_w, _insist(lambda: read_limit_w(self.gpu))):
+            if plan.limit_w is not None:
                 _insist(lambda: self._change_limit(plan.current_w, plan))
             if plan.clocks_mhz != plan.clocks_before:
                 _insist(lambda: self._change_lock(plan.clocks_before, plan))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import threading
 import time
@@ -133,11 +132,6 @@ class RemoteActuator:
         return connection
 
     def _converse(self, connection: socket.socket, data: bytes) -> dict[str, Any]:
-        """One request and its reply. What the server says unasked is only ever its farewell."""
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        if self._buffer or poll.poll(0):
-            raise ConnectionResetError("the server ended it")
         deadline = time.monotonic() + self._timeout_s
         connection.settimeout(self._timeout_s)
         connection.sendall(data)
