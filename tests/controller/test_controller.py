@@ -502,7 +502,7 @@ class TestFoundInReview:
         last = {d.job_id: d for d in bench.decisions()}
         assert last["a" * 16].code == "barred"
         assert "cannot be read" in last["a" * 16].reason
-        assert bench.limits[1] == FRUGAL
+        assert bench.gpus[1].power_limit_w() == FRUGAL
 
     def test_a_hold_ends_with_its_job(self, bench):
         """What was held for a job is not in force for whatever comes later."""
