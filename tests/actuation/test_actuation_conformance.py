@@ -188,7 +188,10 @@ def test_clocks_beside_power(bench: Bench):
     assert statuses(bench.apply(200, 200, sm_clock_mhz=1207)) == [Status.UNCHANGED, Status.UNCHANGED]
     assert statuses(bench.apply(200)) == [Status.APPLIED]
     assert (bench.cards.clocks(0), bench.limits()[0]) == (None, 200)
+    assert bench.apply(200, sm_clock_mhz=1207)[0].sm_clock_mhz == 1200
+    assert bench.cards.clocks(0) == (210, 1200)
     bench.actuator.restore()
+    assert bench.cards.clocks(0) is None
     assert (bench.cards.clocks(1), bench.limits()[1]) == (None, ORIGINAL_W)
 
 

@@ -507,22 +507,31 @@ def test_close_says_what_it_could_not_give_back(bench_local: Bench, standin_stat
 # Threads
 
 
-def test_threads_do_not_mix_their_groups(bench_local: Bench):
-    """Groups of several threads come one after the other: both GPUs always end with one thread's wish."""
-    wishes = [100, 130, 160, 190]
+def test_threads_do_not_mix_their_groups(make_local, nvml: NvmlSystem, standin_state):
+    """Groups of several threads come one after the other: both GPUs always have one thread's wish."""
+
+    class Leisurely(DriverSetter):
+        """Gives other threads a chance between the GPUs of a group."""
+
+        def set_power_limit_w(self, gpu: Gpu, power_limit_w: float) -> None:
+            super().set_power_limit_w(gpu, power_limit_w)
+            threading.Event().wait(0.002)
+
+    bench = Bench("standin", make_local(nvml, setter=Leisurely()), StandinCards(standin_state))
+    standin_state.reset_counts()
 
     def work(limit_w: float) -> None:
-        for _ in range(10):
-            bench_local.apply(limit_w, limit_w)
-            bench_local.actuator.describe()
+        for _ in range(5):
+            bench.apply(limit_w, limit_w)
+            bench.actuator.describe()
 
-    threads = [threading.Thread(target=work, args=(limit_w,)) for limit_w in wishes]
+    threads = [threading.Thread(target=work, args=(limit_w,)) for limit_w in (100, 130, 160, 190)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    first, second = bench_local.limits()
-    assert first == second
-    assert first in wishes
-    bench_local.actuator.restore()
-    assert bench_local.limits() == [ORIGINAL_W] * 2
+    writes = [(write.gpu, write.watts) for write in standin_state.writes()]
+    for (first, first_w), (second, second_w) in zip(writes[::2], writes[1::2], strict=True):
+        assert (first, second, first_w) == (0, 1, second_w)
+    bench.actuator.restore()
+    assert bench.limits() == [ORIGINAL_W] * 2

@@ -149,7 +149,10 @@ def test_control_passes_on_when_the_first_is_gone(desk: Desk, standin_state):
     first = desk.control()
     desk.lower(first)
     first.close()
-    second = desk.control()
+    second = Line(desk.path)
+    desk.lines.append(second)
+    desk.server._accept()  # before the end of the first is noticed by itself
+    assert "hello" in second.read()
     assert limits(standin_state) == [ORIGINAL_W] * 2
     desk.lower(second)
 
@@ -450,6 +453,20 @@ def test_socket_belongs_to_the_user(place: Path, gid: int | None, mode: int):
         assert (info.st_uid, stat.S_IMODE(info.st_mode)) == (other_uid(), mode)
         assert list(path.parent.iterdir()) == [path]
     assert not path.exists()
+
+
+def test_socket_is_nobodys_before_it_is_the_users(place: Path, monkeypatch: pytest.MonkeyPatch):
+    """Until the socket has its owner, nobody else may connect."""
+    seen = []
+    chown = os.chown
+
+    def noted_chown(path: Path, uid: int, gid: int) -> None:
+        seen.append(stat.S_IMODE(path.stat().st_mode))
+        chown(path, uid, gid)
+
+    monkeypatch.setattr(os, "chown", noted_chown)
+    with listening(place / "s", os.getuid()):
+        assert seen == [0o600]
 
 
 def test_umask_is_left_as_it_was(place: Path):
