@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent / "standin"))
 
 if TYPE_CHECKING:
     from standin import State
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_as_from_a_shell() -> None:
+    """A background job's SIGINT, and a nohup's SIGHUP, are ignored by all its children unless somebody takes them up."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

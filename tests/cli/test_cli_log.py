@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -43,7 +44,7 @@ def test_decisions_as_json_are_one_array_with_stable_keys(run, log):
 def test_an_observed_decision_is_marked_in_the_table(run, log):
     """Where nothing was applied because the service only observes, a person sees it."""
     assert " control " not in run("decisions", "--db", log.path).stdout.splitlines()[0]
-    with sqlite3.connect(log.path) as conn:
+    with closing(sqlite3.connect(log.path)) as conn, conn:
         conn.execute("UPDATE decisions SET control = 'observe' WHERE id = 1")
     conn.close()
     out = run("decisions", "--db", log.path).stdout
@@ -155,7 +156,7 @@ def test_explain_as_json_holds_both_choices(run, log):
 
 def test_explain_of_a_decision_that_comes_out_otherwise_is_a_finding(run, log):
     """A row whose inputs do not lead to its choice ends with exit code 1 and says so."""
-    with sqlite3.connect(log.path) as conn:
+    with closing(sqlite3.connect(log.path)) as conn, conn:
         conn.execute("UPDATE decisions SET inputs_json = replace(inputs_json, '240.0', '100.0') WHERE id = 5")
     conn.close()
     result = run("explain", 5, "--db", log.path)

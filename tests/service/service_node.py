@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -202,9 +202,9 @@ class Node:
             return log.decisions()
 
     def events(self) -> list[str]:
-        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as db:
             return [code for (code,) in db.execute("SELECT code FROM events ORDER BY id")]
 
     def intact(self) -> bool:
-        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as db:
             return db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

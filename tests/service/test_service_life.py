@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,7 @@ class TestBadLuck:
     def test_a_locked_database_stops_nothing(self, start):
         """Somebody holds the write lock: control goes on and the rows come when it is gone."""
         service = start(policy__name="static", policy__selector="energy")
-        with sqlite3.connect(service.config.service.db_path, isolation_level=None) as other:
+        with closing(sqlite3.connect(service.config.service.db_path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             register(service)
             until(lambda: service.system.gpus()[0].power_limit_w() < 300, "control goes on")
@@ -217,9 +217,8 @@ def until_silent(manager: socket.socket) -> list[bytes]:
 
 def damage(path: Path) -> None:
     """Overwrite parts of every page, as a bad disk does."""
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    db.close()
     with path.open("r+b") as file:
         for page in range(0, path.stat().st_size, 4096):
             file.seek(page + 8)
