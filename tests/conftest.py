@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_as_from_a_shell() -> None:
-    """A background job's SIGINT, and a nohup's SIGHUP, are ignored by all its children unless somebody takes them up."""
+    """A background job ignores SIGINT, a nohup SIGHUP, and so do all its children unless somebody takes them up."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

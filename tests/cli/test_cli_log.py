@@ -46,7 +46,6 @@ def test_an_observed_decision_is_marked_in_the_table(run, log):
     assert " control " not in run("decisions", "--db", log.path).stdout.splitlines()[0]
     with closing(sqlite3.connect(log.path)) as conn, conn:
         conn.execute("UPDATE decisions SET control = 'observe' WHERE id = 1")
-    conn.close()
     out = run("decisions", "--db", log.path).stdout
     assert " control " in out.splitlines()[0]
     assert " observe " in out
@@ -158,7 +157,6 @@ def test_explain_of_a_decision_that_comes_out_otherwise_is_a_finding(run, log):
     """A row whose inputs do not lead to its choice ends with exit code 1 and says so."""
     with closing(sqlite3.connect(log.path)) as conn, conn:
         conn.execute("UPDATE decisions SET inputs_json = replace(inputs_json, '240.0', '100.0') WHERE id = 5")
-    conn.close()
     result = run("explain", 5, "--db", log.path)
     assert result.exit_code == 1
     assert "100 g/kWh is below 130: speed-first" in result.stdout
