@@ -31,8 +31,10 @@ def listening(path: Path, uid: int, gid: int | None = None) -> Iterator[socket.s
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             _bind_private(listener, temporary)
-            os.chown(temporary, uid, -1 if gid is None else gid)
+            # In this order: the mode of another user's file is his to change, or CAP_FOWNER's, which we do without.
+            os.chown(temporary, -1, -1 if gid is None else gid)
             temporary.chmod(0o600 if gid is None else 0o660)
+            os.chown(temporary, uid, -1)
             listener.listen(16)
             temporary.replace(path)
             inode = path.stat().st_ino
