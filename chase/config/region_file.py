@@ -17,6 +17,8 @@ from providers.registry import names as provider_names
 
 _BESIDE = ("sources", "typical", "policy", "signal")
 _TABLES = ("region", *_BESIDE)
+_ONLY_SCOPE = {"neso": "direct"}
+_SCOPE_UNSAID = {"electricity_maps": "lifecycle"}  # of the others a source without the option may give either
 _DEFAULTS: dict[str, type[BaseModel]] = {"policy": PolicyConfig, "signal": SignalConfig}
 
 
@@ -91,8 +93,25 @@ def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
                 f"sources.{index}",
                 f"sources.{index} ({source.provider} {source.zone}) is sources.{same} again; remove one",
             )
+    yield from _other_scopes(region)
     if not region.sources and region.typical is None:
         yield "region", "has neither [[sources]] nor [typical]; with nothing to ask there is no signal"
     if region.typical and region.typical.scope != region.scope:
         scopes = f"typical is {region.typical.scope} and region.scope is {region.scope}"
         yield "typical.scope", f"{scopes}; they are never mixed, so use figures of the region's scope"
+
+
+def _other_scopes(region: RegionConfig) -> Iterator[tuple[str, str]]:
+    """Sources that are bound to give the scope that the region does not have."""
+    other = "direct" if region.scope == "lifecycle" else "lifecycle"
+    mixed = f'region.scope is "{region.scope}"; they are never mixed, so'
+    for index, source in enumerate(region.sources):
+        name = f"sources.{index}"
+        if _ONLY_SCOPE.get(source.provider) == other:
+            fix = f'remove the source or set region.scope = "{other}"'
+            yield f"{name}.provider", f"{name} ({source.provider}) gives {other} intensities only and {mixed} {fix}"
+        elif "scope" not in source.options and _SCOPE_UNSAID.get(source.provider) == other:
+            fix = f'set options.scope = "{region.scope}"'
+            yield name, f"{name} ({source.provider}) gives {other} intensities unless told, and {mixed} {fix}"
+        elif source.options.get("scope") == other:
+            yield f"{name}.options.scope", f'{name}.options.scope = "{other}" and {mixed} make them one'

@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
 
-from chase.config import config_dir, load, load_region, region_ids
+from chase.config import config_dir, load, load_region, region_file, region_ids
 from chase.config.regions import SourceConfig
 from chase.errors import ConfigError
 from providers import registry
@@ -286,3 +287,100 @@ def test_a_region_by_name_cannot_leave_its_folder():
     """A name is a name; only what looks like a path is one."""
     with pytest.raises(ConfigError, match="is unknown"):
         load_region("..")
+
+
+def _with_source(region_text: str, scope: str, provider: str, options: str) -> str:
+    facts = region_text[: region_text.index("[[sources]]")].replace('"lifecycle"', f'"{scope}"')
+    return f'{facts}[[sources]]\nprovider = "{provider}"\nzone = "GB"\noptions = {{ {options} }}\n'
+
+
+_MIXED = [
+    ("lifecycle", "neso", "", 11, "sources.0 (neso) gives direct intensities only"),
+    ("lifecycle", "neso", "regionid = 3", 11, "remove the source or set region.scope = "),
+    ("direct", "electricity_maps", "", 10, "gives lifecycle intensities unless told"),
+    ("direct", "electricity_maps", 'version = "v4"', 10, 'set options.scope = "direct"'),
+    ("direct", "electricity_maps", 'scope = "lifecycle"', 13, 'sources.0.options.scope = "lifecycle" and region.scope'),
+    ("lifecycle", "electricity_maps", 'scope = "direct"', 13, 'sources.0.options.scope = "direct" and region.scope'),
+    ("lifecycle", "file", 'path = "a.csv", scope = "direct"', 13, "they are never mixed, so make them one"),
+    ("direct", "file", 'path = "a.csv", scope = "lifecycle"', 13, 'region.scope is "direct"'),
+    ("direct", "static", 'scope = "lifecycle"', 13, 'region.scope is "direct"'),
+]
+
+
+@pytest.mark.parametrize(("scope", "provider", "options", "line", "said"), _MIXED)
+def test_a_source_of_another_scope_than_the_regions_is_refused(
+    write, region_text, *, scope, provider, options, line, said
+):
+    """By what is said, by what is not said, or by what the provider is: the line, the clash and the way out."""
+    path = write(_with_source(region_text, scope, provider, options), "home.toml")
+
+    error = _error(path)
+
+    assert error.startswith(f"{path}:{line}: ")
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("scope", "provider", "options"),
+    [
+        ("direct", "neso", ""),
+        ("lifecycle", "electricity_maps", ""),
+        *((scope, "electricity_maps", f'scope = "{scope}"') for scope in ("direct", "lifecycle")),
+        *((scope, "file", f'path = "a.csv", scope = "{scope}"') for scope in ("direct", "lifecycle")),
+        *((scope, "file", 'path = "a.csv"') for scope in ("direct", "lifecycle")),
+        *((scope, "file", 'path = "a.csv", scope = "unspecified"') for scope in ("direct", "lifecycle")),
+        *((scope, "static", "") for scope in ("direct", "lifecycle")),
+    ],
+)
+def test_a_source_of_the_regions_scope_or_of_none_is_taken(write, region_text, scope, provider, options):
+    """Only a contradiction is refused; a file or a profile that does not say may be either."""
+    assert load_region(write(_with_source(region_text, scope, provider, options), "home.toml")).scope == scope
+
+
+def test_every_source_of_another_scope_is_told(write, region_text):
+    """The second and the third source are looked at like the first."""
+    text = _with_source(region_text, "lifecycle", "neso", "")
+    more = '[[sources]]\nprovider = "file"\nzone = "x"\noptions = { path = "a.csv", scope = "direct" }\n'
+
+    assert [line.split(": ")[1].split()[0] for line in _error(write(text + more, "home.toml")).splitlines()] == [
+        "sources.0",
+        "sources.1.options.scope",
+    ]
+
+
+class _Answers:
+    """A session that keeps what it was asked and gives one answer."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer, self.params = answer, {}
+
+    def get_json(self, _url: str, *, params=None, **_) -> object:
+        self.params = dict(params or {})
+        return self.answer
+
+
+_NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def _observed(provider: str, session: _Answers):
+    made = registry.create(provider, zone="GB", options={}, token="t", base_url=None, session=session, now=lambda: _NOW)
+    return made.observe(_NOW - timedelta(minutes=30), _NOW)
+
+
+def test_neso_gives_the_one_scope_that_it_is_refused_by():
+    """What the check believes of the provider is what its points say."""
+    row = {"from": "2026-03-02T11:30Z", "to": "2026-03-02T12:00Z", "intensity": {"actual": 90}}
+
+    (point,) = _observed("neso", _Answers({"data": [row]}))
+
+    assert point.scope == region_file._ONLY_SCOPE["neso"]
+
+
+def test_electricity_maps_gives_the_scope_that_is_assumed_when_none_is_said():
+    """What the check believes of the provider's default is what it asks for."""
+    session = _Answers({"zone": "GB", "datetime": "2026-03-02T11:30:00Z", "carbonIntensity": 90})
+
+    _observed("electricity_maps", session)
+
+    assert session.params["emissionFactorType"] == region_file._SCOPE_UNSAID["electricity_maps"]
