@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import fmean
 
@@ -46,6 +47,25 @@ def extrapolate(
         points.append(_point(last, at, value, made_at))
         at += _STEP
     return tuple(points)
+
+
+def fill_gaps(
+    points: Sequence[IntensityPoint], filler: Sequence[IntensityPoint], start: datetime, end: datetime
+) -> tuple[IntensityPoint, ...]:
+    """``points``, and where they leave a gap in ``[start, end)`` the part of ``filler`` that lies in it. All ascend."""
+    found: list[IntensityPoint] = []
+    reach = start
+    for point in points:
+        found += _cut(filler, reach, min(point.start, end))
+        found.append(point)
+        reach = max(reach, point.end)
+    return (*found, *_cut(filler, reach, end))
+
+
+def _cut(points: Sequence[IntensityPoint], start: datetime, end: datetime) -> list[IntensityPoint]:
+    """The parts of ``points`` that lie in ``[start, end)``."""
+    inside = (point for point in points if start < point.end and point.start < end) if start < end else ()
+    return [replace(point, start=max(point.start, start), end=min(point.end, end)) for point in inside]
 
 
 def _shape(history: Sequence[IntensityPoint], typical: Typical | None) -> Callable[[datetime], float]:

@@ -1,38 +1,28 @@
 """What the grid of one region is doing: sources in order, their ages, what to fall back to, and what comes next.
 
 Sources are never mixed silently: one reading comes from one source, and thresholds compare it with that source's own
-history. An observed value is *fresh*, then *stale* but usable, then *expired*; after that comes a forecast made
-earlier, then our own extrapolation, then the region's typical profile, each labelled as what it is.
+history. An observed value is *fresh*, then *stale* but usable, then *expired*. The first source whose value is fresh is
+gone by, or else the first whose value is stale; after those come a forecast that a source has made, then our own
+extrapolation, then what is typical, each labelled as what it is.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from chase.clock import Clock
-from chase.forecast import extrapolate
-from providers.base import (
-    AuthError,
-    BadRequest,
-    IntensityPoint,
-    Kind,
-    NoData,
-    PlanError,
-    Provider,
-    ProviderError,
-    RateLimited,
-    Series,
-)
+from chase.forecast import extrapolate, fill_gaps
+from chase.source import Identity, Points, SourceState, checked, foreign
+from providers.base import IntensityPoint, Kind, NoData, Provider, ProviderError, Series
 
 FRESH, STALE, EXPIRED = "fresh", "stale", "expired"
 _REREAD = timedelta(hours=72)  # history is rewritten by its sources for days
 _HORIZON = timedelta(hours=48)
 _INSTANT = timedelta(microseconds=1)  # the interval that begins right now is one of those we want
-_RETRY_PERSON_S = 3600.0  # a fault that only a person can mend is looked at again hourly
 _OWN_FORECAST_FROM = timedelta(hours=48)  # older history says little of today
 
 
@@ -67,18 +57,6 @@ class Outlook:
     note: str = ""
 
 
-@dataclass(slots=True)
-class SourceState:
-    """How one source fares. ``problem`` is empty while it answers."""
-
-    provider: Provider
-    due: float = 0.0
-    problem: str = ""
-    last_good: datetime | None = None
-    observed: dict[datetime, IntensityPoint] = field(default_factory=dict)
-    forecast: dict[datetime, IntensityPoint] = field(default_factory=dict)
-
-
 class GridSignal:
     """The signal of one region. ``poll`` talks to the network and belongs in a worker; ``outlook`` only computes."""
 
@@ -109,25 +87,23 @@ class GridSignal:
     @property
     def poll_s(self) -> float:
         """How often it is worth calling ``poll``; it asks only sources that are due."""
-        return min((state.provider.capabilities.poll_s for state in self._states), default=3600.0)
+        return min((state.poll_s for state in self._states), default=3600.0)
 
     def remember(self, points: Iterable[IntensityPoint]) -> None:
         """Take back what an earlier run stored, so that a restart knows its history at once."""
-        by_name = {(state.provider.name, state.provider.zone): state for state in self._states}
+        points = tuple(points)
         with self._lock:
-            for point in points:
-                state = by_name.get((point.source, point.zone))
-                if state is not None:
-                    target = state.forecast if point.kind is Kind.FORECAST else state.observed
-                    target[point.start] = point
+            for state in self._states:
+                mine = (state.provider.name, state.provider.zone)
+                state.remember(point for point in points if (point.source, point.zone) == mine)
 
     def poll(self) -> bool:
-        """Ask the first source that is due and answers; True if anything new was learnt."""
+        """Ask the first source that is due and answers with a fresh value; True if anything new was learnt."""
         learnt = False
         for state in self._states:
             if self._clock.monotonic() >= state.due:
                 learnt |= self._ask(state)
-            if not state.problem and self._usable(state):
+            if not state.problem and self._is_fresh(state):
                 break
         return learnt
 
@@ -136,23 +112,34 @@ class GridSignal:
             return self._outlook(self._clock.now())
 
     def _outlook(self, at: datetime) -> Outlook:
-        for state in self._states:
-            reading = _latest(state.observed, at)
-            age_s = _age_s(reading, at)
-            if reading is not None and age_s is not None and age_s <= self._limits.usable_s:
-                freshness = FRESH if age_s <= self._limits.fresh_s else STALE
-                ahead = self._ahead(state, at)
-                return Outlook(at, reading, freshness, age_s, ahead, self._recent(state, at), state.problem)
-        return self._fallback(at)
+        """What a source itself calls typical is no observation: it comes after all that others know of today."""
+        typical = [state for state in self._states if _is_typical(state.latest(at))]
+        others = [state for state in self._states if state not in typical]
+        found = (self._from_observed(states, at) or self._from_forecasts(states, at) for states in (others, typical))
+        return next(filter(None, found), None) or self._from_typical(at)
 
-    def _fallback(self, at: datetime) -> Outlook:
-        for state in self._states:
-            ahead = self._ahead(state, at)
-            now = next((point for point in ahead if point.start <= at < point.end), None)
-            if now is not None and now.kind is not Kind.TYPICAL:
-                note = f"no observed value is young enough; {now.source} forecast instead ({state.problem or 'late'})"
-                return Outlook(at, now, EXPIRED, _forecast_age_s(now, at), ahead, self._recent(state, at), note)
-        return self._from_typical(at)
+    def _from_observed(self, states: Sequence[SourceState], at: datetime) -> Outlook | None:
+        for freshness, limit_s in ((FRESH, self._limits.fresh_s), (STALE, self._limits.usable_s)):
+            for state in states:
+                now = state.latest(at)
+                age_s = _age_s(now, at)
+                if age_s is not None and age_s <= limit_s:
+                    ahead = self._ahead(state, at)
+                    return Outlook(at, now, freshness, age_s, ahead, self._recent(state, at), state.problem)
+        return None
+
+    def _from_forecasts(self, states: Sequence[SourceState], at: datetime) -> Outlook | None:
+        """What the sources have published comes before what we make of their past."""
+        for expected in (self._published, self._ahead):
+            for state in states:
+                now = next((point for point in expected(state, at) if point.start <= at < point.end), None)
+                if now is not None and now.kind is Kind.FORECAST:
+                    note = (
+                        f"no observed value is young enough; {now.source} forecast instead ({state.problem or 'late'})"
+                    )
+                    ahead, recent = self._ahead(state, at), self._recent(state, at)
+                    return Outlook(at, now, EXPIRED, _forecast_age_s(now, at), ahead, recent, note)
+        return None
 
     def _from_typical(self, at: datetime) -> Outlook:
         if self._typical is None:
@@ -163,7 +150,7 @@ class GridSignal:
         return Outlook(at, Series(ahead).at(at), EXPIRED, None, ahead, recent, note)
 
     def _ask(self, state: SourceState) -> bool:
-        capabilities = state.provider.capabilities
+        state.begin(self._clock.monotonic())
         try:
             observed, nothing = self._observed(state)
         except ProviderError as error:
@@ -173,88 +160,96 @@ class GridSignal:
         if nothing is not None:
             self._failed(state, nothing)
             return learnt
-        state.due = self._clock.monotonic() + capabilities.poll_s
         if state.problem:
-            self._on_event("source-back", "info", f"{_label(state)} answers again", region=self.region)
+            self._on_event("source-back", "info", f"{state.label} answers again", region=self.region)
         state.problem, state.last_good = "", self._clock.now()
         return learnt
 
-    def _observed(self, state: SourceState) -> tuple[Series, NoData | None]:
+    def _observed(self, state: SourceState) -> tuple[Points, NoData | None]:
         """What was observed. A source that has nothing of it may still have a forecast, so that is no error here."""
-        if not state.provider.capabilities.observed:
-            return Series(), None
         now = self._clock.now()
-        since = now - (_REREAD if state.observed else timedelta(hours=self._limits.history_h))
+        known = state.observed and not state.sparse
+        since = now - (_REREAD if known else timedelta(hours=self._limits.history_h))
         try:
-            return state.provider.observe(since, now + _INSTANT), None
+            with foreign():
+                if not state.provider.capabilities.observed:
+                    return (), None
+                return checked(state.provider.observe(since, now + _INSTANT)), None
         except NoData as error:
-            return Series(), error
+            return (), error
 
-    def _learn(self, state: SourceState, observed: Series) -> bool:
+    def _learn(self, state: SourceState, observed: Points) -> bool:
         """Take it in, with the source's forecast; True if any of it is new."""
-        now, provider = self._clock.now(), state.provider
-        forecast = self._fetch_forecast(provider, now) if provider.capabilities.forecast else Series()
+        now = self._clock.now()
+        forecast = self._forecast_of(state, now)
         with self._lock:
-            new = [*_merge(state.observed, observed), *_merge(state.forecast, forecast)]
-            self._forget(state, now)
+            before = state.identity
+            new = state.take(observed, forecast)
+            state.forget(now - timedelta(hours=self._limits.history_h))
+        if before is not None and state.identity is not None and state.identity != before:
+            self._changed(state, before, state.identity)
         if new and self._store is not None:
             self._store.add_points(new)
         return bool(new)
 
-    def _fetch_forecast(self, provider: Provider, now: datetime) -> Series:
+    def _forecast_of(self, state: SourceState, now: datetime) -> Points:
         """A forecast that fails must not cost us the observed value: our own extrapolation stands in."""
         try:
-            return provider.forecast(now, now + _HORIZON)
+            with foreign():
+                if not state.provider.capabilities.forecast:
+                    return ()
+                points = checked(state.provider.forecast(now, now + _HORIZON))
         except ProviderError as error:
-            text = f"{provider.name} ({provider.zone}) gives no forecast: {type(error).__name__}: {error}"
-            self._on_event("forecast-failed", "info", text, region=self.region, once=True)
-            return Series()
+            text = f"{state.label} gives no forecast: {type(error).__name__}: {error}"
+            if not state.forecast_problem:
+                self._on_event("forecast-failed", "info", text, region=self.region)
+            state.forecast_problem = text
+            return ()
+        state.forecast_problem = ""
+        return points
 
-    def _forget(self, state: SourceState, now: datetime) -> None:
-        oldest = now - timedelta(hours=self._limits.history_h)
-        for known in (state.observed, state.forecast):
-            for start in [start for start in known if start < oldest]:
-                del known[start]
+    def _changed(self, state: SourceState, before: Identity, after: Identity) -> None:
+        text = f"{state.label} gives {' '.join(after)} now: its history of {' '.join(before)} is left out"
+        self._on_event("source-changed", "info", text, region=self.region)
 
     def _failed(self, state: SourceState, error: ProviderError) -> None:
-        wait_s = state.provider.capabilities.poll_s
-        if isinstance(error, RateLimited) and error.retry_after_s is not None:
-            wait_s = max(wait_s, error.retry_after_s)
-        if isinstance(error, (AuthError, PlanError, BadRequest)):
-            wait_s = max(wait_s, _RETRY_PERSON_S)
-        state.due = self._clock.monotonic() + wait_s
+        state.put_off(error, self._clock.monotonic())
         problem = f"{type(error).__name__}: {error}"
         if problem != state.problem:
-            self._on_event("source-failed", "warning", f"{_label(state)}: {problem}", region=self.region)
+            self._on_event("source-failed", "warning", f"{state.label}: {problem}", region=self.region)
         state.problem = problem
 
-    def _usable(self, state: SourceState) -> bool:
+    def _is_fresh(self, state: SourceState) -> bool:
         now = self._clock.now()
         with self._lock:
-            age_s = _age_s(_latest(state.observed, now), now)
-        return age_s is not None and age_s <= self._limits.usable_s
+            last = state.latest(now)
+        age_s = _age_s(last, now)
+        return age_s is not None and age_s <= self._limits.fresh_s and not _is_typical(last)
 
     def _recent(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
-        since = at - timedelta(hours=self._limits.history_h)
-        return tuple(state.observed[start] for start in sorted(state.observed) if since <= start <= at)
+        return state.history(at - timedelta(hours=self._limits.history_h), at)
+
+    @staticmethod
+    def _published(state: SourceState, at: datetime) -> Points:
+        return state.expected(at)
 
     def _ahead(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
-        """The source's own forecast where it reaches, then ours, then the typical profile."""
-        end = at + _HORIZON
-        theirs = [state.forecast[start] for start in sorted(state.forecast) if state.forecast[start].end > at]
-        reach = theirs[-1].end if theirs else at
-        ours = self._own_forecast(state, at, reach, end)
-        reach = ours[-1].end if ours else reach
-        typical = tuple(self._typical.forecast(reach, end)) if self._typical and reach < end else ()
-        return (*theirs, *ours, *typical)
+        """From the running hour, or the end of what is observed of it: theirs, ours where they say nothing, typical."""
+        last = state.latest(at)
+        hour = at.replace(minute=0, second=0, microsecond=0)
+        start, end = max(hour, last.end) if last else hour, at + _HORIZON
+        ours = self._own_forecast(state, at, start, end)
+        if not ours and self._typical is not None:
+            ours = tuple(self._typical.forecast(start, end))
+        return fill_gaps(state.expected(at), ours, start, end)
 
     def _own_forecast(
         self, state: SourceState, at: datetime, start: datetime, end: datetime
     ) -> tuple[IntensityPoint, ...]:
-        history = [state.observed[key] for key in sorted(state.observed) if key <= at]
-        if not history or at - history[-1].end > _OWN_FORECAST_FROM:
+        last = state.latest(at)
+        if last is None or at - last.end > _OWN_FORECAST_FROM:
             return ()
-        return extrapolate(history, start, end, made_at=at, typical=self._typical_at)
+        return extrapolate(self._recent(state, at), start, end, made_at=at, typical=self._typical_at)
 
     def _typical_at(self, at: datetime) -> float | None:
         if self._typical is None:
@@ -281,10 +276,8 @@ def describe(outlook: Outlook) -> dict[str, Any]:
     }
 
 
-def _latest(observed: Mapping[datetime, IntensityPoint], at: datetime) -> IntensityPoint | None:
-    """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
-    starts = [start for start in observed if start <= at]
-    return observed[max(starts)] if starts else None
+def _is_typical(point: IntensityPoint | None) -> bool:
+    return point is not None and point.kind is Kind.TYPICAL
 
 
 def _age_s(point: IntensityPoint | None, at: datetime) -> float | None:
@@ -293,18 +286,3 @@ def _age_s(point: IntensityPoint | None, at: datetime) -> float | None:
 
 def _forecast_age_s(point: IntensityPoint, at: datetime) -> float:
     return max(0.0, (at - (point.issued_at or point.fetched_at)).total_seconds())
-
-
-def _merge(known: dict[datetime, IntensityPoint], series: Series) -> list[IntensityPoint]:
-    """Take what is new or revised into ``known``, and say which."""
-    new = [point for point in series if _differs(known.get(point.start), point)]
-    known.update((point.start, point) for point in new)
-    return new
-
-
-def _differs(known: IntensityPoint | None, point: IntensityPoint) -> bool:
-    return known is None or (known.g_per_kwh, known.kind) != (point.g_per_kwh, point.kind)
-
-
-def _label(state: SourceState) -> str:
-    return f"{state.provider.name} ({state.provider.zone})"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.forecast import extrapolate
+from chase.forecast import extrapolate, fill_gaps
 from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -85,3 +87,47 @@ def test_any_history_gives_finite_values_of_at_least_zero(values, hours):
     ahead = extrapolate(history, history[-1].end, history[-1].end + hours * HOUR, made_at=history[-1].end)
     assert len(ahead) == hours
     assert all(math.isfinite(p.g_per_kwh) and p.g_per_kwh >= 0 for p in ahead)
+
+
+def _spans(points) -> list[tuple[float, float]]:
+    return [((p.start - START) / HOUR, (p.end - START) / HOUR) for p in points]
+
+
+def test_gaps_are_filled_with_the_parts_that_lie_in_them():
+    """Before, between and after; a filler that sticks out is cut to the gap."""
+    half = timedelta(minutes=30)
+    theirs = [replace(point(START + 3 * half, 9.0), end=START + 5 * half), point(START + 8 * half, 9.0)]
+    filler = [point(START + i * HOUR, float(i)) for i in range(8)]
+    filled = fill_gaps(theirs, filler, START + half, START + 7 * HOUR)
+    assert _spans(filled) == [
+        (0.5, 1.0),
+        (1.0, 1.5),
+        (1.5, 2.5),
+        (2.5, 3.0),
+        (3.0, 4.0),
+        (4.0, 5.0),
+        (5.0, 6.0),
+        (6.0, 7.0),
+    ]
+    assert [p.g_per_kwh for p in filled] == [0, 1, 9, 2, 3, 9, 5, 6]
+
+
+def test_without_a_filler_gaps_stay_gaps():
+    """Nothing is invented."""
+    theirs = [point(START + HOUR, 1.0), point(START + 4 * HOUR, 2.0)]
+    assert fill_gaps(theirs, (), START, START + 9 * HOUR) == tuple(theirs)
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(1, 3), st.integers(0, 119), st.integers(0, 600))
+def test_any_points_and_a_whole_filler_leave_no_gap_and_no_overlap(starts, hours, minute, length):
+    """Theirs are all there as they were, and the time between is covered exactly once."""
+    theirs = [replace(point(START + i * 3 * HOUR, 1.0), end=START + (i * 3 + hours) * HOUR) for i in sorted(starts)]
+    start = START + timedelta(minutes=minute)
+    end = start + timedelta(minutes=7 * length)
+    theirs = [p for p in theirs if p.end > start and p.start < end]
+    filled = fill_gaps(theirs, [point(START + i * HOUR, 0.0) for i in range(80)], start, end)
+    assert [p for p in filled if p.g_per_kwh == 1.0] == theirs
+    assert all(a.end == b.start for a, b in pairwise(filled))
+    if length:
+        assert filled[0].start <= start
+        assert filled[-1].end >= end

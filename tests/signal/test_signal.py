@@ -2,131 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from signal_bench import HOUR, NOW, Kept, Source, Typical, point
 
-from chase.clock import ManualClock
-from chase.signal import EXPIRED, FRESH, STALE, GridSignal, Limits, describe
+from chase.signal import EXPIRED, FRESH, STALE, Limits, describe
 from providers.base import (
     AuthError,
     BadRequest,
-    Boundary,
-    Capabilities,
-    IntensityPoint,
     Kind,
     NoData,
     PlanError,
-    ProviderError,
     RateLimited,
     SchemaError,
-    Scope,
-    Series,
-    Signal,
     Transient,
 )
-
-NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-
-
-def point(start: datetime, value: float, *, source: str = "first", kind: Kind = Kind.MEASURED) -> IntensityPoint:
-    return IntensityPoint(
-        zone="XX",
-        start=start,
-        end=start + HOUR,
-        g_per_kwh=value,
-        kind=kind,
-        signal=Signal.AVERAGE,
-        scope=Scope.DIRECT,
-        boundary=Boundary.PRODUCTION,
-        source=source,
-        fetched_at=start + HOUR,
-        issued_at=start - HOUR if kind is Kind.FORECAST else None,
-    )
-
-
-@dataclass
-class Source:
-    """A provider whose answers a test sets: a table of observed values and of forecasts, or an error."""
-
-    name: str = "first"
-    zone: str = "XX"
-    observed: dict[datetime, float] = field(default_factory=dict)
-    expected: dict[datetime, float] = field(default_factory=dict)
-    error: ProviderError | None = None
-    forecast_error: ProviderError | None = None
-    asked: int = 0
-    poll_s: float = 300.0
-    kind: Kind = Kind.MEASURED
-
-    @property
-    def capabilities(self) -> Capabilities:
-        can = bool(self.expected) or self.forecast_error is not None
-        return Capabilities(observed=True, forecast=can, step_s=3600, poll_s=self.poll_s)
-
-    def observe(self, start: datetime, end: datetime) -> Series:
-        self.asked += 1
-        if self.error:
-            raise self.error
-        found = {at: value for at, value in self.observed.items() if start <= at < end}
-        return Series.of(point(at, value, source=self.name, kind=self.kind) for at, value in found.items())
-
-    def forecast(self, start: datetime, end: datetime) -> Series:
-        if self.forecast_error:
-            raise self.forecast_error
-        found = {at: value for at, value in self.expected.items() if start - HOUR < at < end}
-        return Series.of(point(at, value, source=self.name, kind=Kind.FORECAST) for at, value in found.items())
-
-    def close(self) -> None: ...
-
-
-class Typical(Source):
-    """A typical profile: the same for every hour asked for."""
-
-    def observe(self, start: datetime, end: datetime) -> Series:
-        first = start.replace(minute=0, second=0, microsecond=0)
-        hours = int((end - first) / HOUR) + 1
-        return Series.of(point(first + i * HOUR, 222.0, source="static", kind=Kind.TYPICAL) for i in range(hours))
-
-    forecast = observe
-
-
-@dataclass
-class Kept:
-    points: list[IntensityPoint] = field(default_factory=list)
-
-    def add_points(self, points) -> int:
-        self.points += points
-        return len(self.points)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW)
-
-
-@pytest.fixture
-def events() -> list[tuple[str, str]]:
-    return []
-
-
-@pytest.fixture
-def make(clock, events) -> Callable[..., GridSignal]:
-    def build(*sources: Source, **options: object) -> GridSignal:
-        return GridSignal(
-            "xx",
-            sources,
-            clock=clock,
-            limits=options.pop("limits", Limits(fresh_s=5400, usable_s=21600, history_h=168)),
-            on_event=lambda code, severity, message, **_: events.append((code, message)),
-            **options,
-        )
-
-    return build
 
 
 class TestAges:
@@ -230,9 +121,9 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("error", "wait_s"),
         [
-            (Transient("x"), 300),
-            (NoData("x"), 300),
-            (SchemaError("x"), 300),
+            (Transient("x"), 270),
+            (NoData("x"), 270),
+            (SchemaError("x"), 270),
             (RateLimited("x", retry_after_s=1234.0), 1234),
             (RateLimited("x"), 300),
             (AuthError("x"), 3600),
