@@ -17,11 +17,13 @@ neighbours, and c the mean of c_i over time: a fixed setting draws the same powe
 timing is therefore never positive: it is minus what was lost by moving along a convex frontier (papers.md 0 and A.9:
 nearly all of the published saving is efficiency). The frontier's own error falls into timing.
 
-No saving is booked on an interval without progress (rule G25): it counts the same on both sides.
+No saving is booked on an interval without progress (rule G25), nor on one that must not be compared (its reference is
+None): it counts the same on both sides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -31,9 +33,10 @@ from typing import Any
 from chase.pricing import Price, carried, grams_of, price, seconds_in, worst
 from chase.records import IntervalRecord
 from providers.base import IntensityPoint, Kind, Series
-from zeus_core.frontier import Frontier
+from zeus_core.frontier import Frontier, Setting
 
 _BURST = 1.1  # work that needed more than this times its interval was done in the ones before, too
+_SAME_W = 0.5  # drivers round limits
 _DENOMINATORS = (
     "reference_* is the same work at the full-power point the frontier was measured with, priced at the same"
     " intensities; time without progress, or without a frontier or an intensity, counts the same on both sides."
@@ -87,14 +90,20 @@ def interval(
     point: IntensityPoint | None = None,
     frontier: Frontier | None = None,
     pue: float = 1.0,
+    compare: bool = True,
 ) -> IntervalRecord:
-    """One row of the account. ``units`` is the progress made; none is no progress.
+    """One row of the account. ``units`` is the progress made; none is no progress, which at full power costs nothing.
+
+    Without ``compare`` (the GPU was shared, the frontier was wrong) it has no reference, as without a frontier.
+    ``power_limit_w`` is the limit that was in force, None where that is not known or not ours.
 
     Priced from ``series``, or where it knows nothing of this time from ``point``, the value gone by. ``seconds``, from
     the monotonic clock, decides the length where the wall clock was moved.
     """
     if seconds is not None:
         end = start + timedelta(seconds=seconds)
+    reference = frontier.reference if frontier is not None and compare else None
+    worked = max(units, 0.0)
     record = IntervalRecord(
         job_id=job_id,
         start=start,
@@ -106,12 +115,10 @@ def interval(
         intensity_g_per_kwh=None,
         intensity_kind="",
         grams=None,
-        reference_energy_j=None if frontier is None else units * frontier.reference.joules_per_unit,
-        reference_s=None if frontier is None else units * frontier.reference.seconds_per_unit,
+        reference_energy_j=None if reference is None else worked * reference.joules_per_unit,
+        reference_s=None if reference is None else worked * reference.seconds_per_unit,
         progress=units > 0,
     )
-    if not record.progress:
-        record = replace(record, reference_energy_j=None, reference_s=None)
     found = price(series, start, end) or carried(point, start, end)
     return record if found is None else _priced(record, found, pue)
 
@@ -119,7 +126,8 @@ def interval(
 def reprice(intervals: Iterable[IntervalRecord], series: Series, *, pue: float | None = None) -> list[IntervalRecord]:
     """The same energy at the intensities as they are known now; PUE as it was booked unless given.
 
-    An interval keeps its price where the series knows nothing of it, or only something less certain.
+    An interval keeps its price where the series knows nothing of it, or only something less certain, and is then the
+    very record that was given.
     """
     rows = list(intervals)
     booked = next((known for row in rows if (known := _booked_pue(row)) is not None), 1.0)
@@ -180,26 +188,48 @@ def _comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None) -> li
     """The intervals in which the job worked, as far as its reference is known.
 
     A job that reports rarely seems to stand still and then to leap. Nothing works faster than at full power, so where
-    the units of an interval needed longer than it lasted, the ones before it without progress were work, too.
+    the units of an interval needed longer than it lasted, the ones before it without progress were work, too; and
+    where one of those must not be compared, the leap cannot be either.
     """
     worked = [row.progress for row in rows]
+    known = [row.reference_energy_j is not None for row in rows]
     for last, row in enumerate(rows):
-        needed_s, have_s, i = _needed_s(row, frontier), _BURST * _length(row), last - 1
-        while row.progress and have_s < needed_s and i >= 0 and not worked[i]:
-            worked[i] = True
-            have_s += _BURST * _length(rows[i])
-            i -= 1
-    known = (row for row, work in zip(rows, worked, strict=True) if work)
-    return [row for row in known if row.reference_energy_j is not None or not row.progress]
+        if not (row.progress and known[last]):
+            continue
+        first = _work_began(rows, last, frontier)
+        known[last] = all(known[first:last])
+        for i in range(first, last):
+            worked[i] |= known[last]
+    return [row for i, row in enumerate(rows) if worked[i] and known[i]]
 
 
-def _needed_s(row: IntervalRecord, frontier: Frontier | None) -> float:
-    """How long the interval's work takes at its setting, or at full power where that was not measured."""
-    if row.reference_s is None:
-        return 0.0
-    points = frontier.points if frontier is not None else ()
-    found = next((p for p in points if p.setting.power_limit_w == row.power_limit_w), None)
-    return row.reference_s if found is None else row.units * found.seconds_per_unit
+def _work_began(rows: Sequence[IntervalRecord], last: int, frontier: Frontier | None) -> int:
+    """The interval in which the work of ``last`` began: not before the one with the report before it."""
+    least_s, most_s = _needed_s(rows[last], frontier)
+    have_s, first = _BURST * _length(rows[last]), last
+    if have_s >= least_s:
+        return last
+    while have_s < most_s and first > 0 and (first == last or not rows[first].progress):
+        first -= 1
+        have_s += _BURST * _length(rows[first])
+    return first
+
+
+def _needed_s(row: IntervalRecord, frontier: Frontier | None) -> tuple[float, float]:
+    """The least and the most time that the interval's work takes: one and the same at a limit that was measured.
+
+    Between two measured limits it lies between theirs; under a limit that is not known it may be any.
+    """
+    full_s = row.reference_s or 0.0
+    if frontier is None or full_s <= 0:
+        return full_s, full_s
+    # A limit that is not known is neither above nor below any.
+    limit_w = math.nan if row.power_limit_w is None else row.power_limit_w
+    times = [(_limit_w(p.setting), row.units * p.seconds_per_unit) for p in frontier.points]
+    above = [time for time in times if time[0] >= limit_w - _SAME_W]
+    below = [time for time in times if time[0] <= limit_w + _SAME_W]
+    least_s = min(above)[1] if above else full_s
+    return least_s, max(least_s, max(below)[1] if below else max(seconds for _, seconds in times))
 
 
 def _fixed_grams(compared: Sequence[IntervalRecord], frontier: Frontier) -> float:
@@ -237,7 +267,16 @@ def _repriced(record: IntervalRecord, found: Price | None, pue: float) -> Interv
         return record
     if record.intensity_kind and worst([found.kind, Kind(record.intensity_kind)]) != record.intensity_kind:
         return record  # what was booked is better than what is known now
-    return _priced(record, found, pue)
+    again = _priced(record, found, pue)
+    return record if _same_price(record, again) else again
+
+
+def _same_price(one: IntervalRecord, other: IntervalRecord) -> bool:
+    """But for rounding, which the PUE that is taken back out of a price brings in."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ("intensity_g_per_kwh", "grams", "reference_grams")]
+    return one.intensity_kind == other.intensity_kind and all(
+        a == b or (None not in (a, b) and math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-12)) for a, b in pairs
+    )
 
 
 def _booked_pue(record: IntervalRecord) -> float | None:
@@ -251,6 +290,10 @@ def _booked_pue(record: IntervalRecord) -> float | None:
 
 def _g_per_j(record: IntervalRecord) -> float:
     return grams_of(1.0, record.intensity_g_per_kwh or 0.0, _booked_pue(record) or 1.0)
+
+
+def _limit_w(setting: Setting) -> float:
+    return math.inf if setting.power_limit_w is None else setting.power_limit_w
 
 
 def _length(record: IntervalRecord) -> float:

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import islice
+from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from chase.errors import StoreError
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+_LOG = logging.getLogger(__name__)
 _BATCH = 256  # operations in one transaction
+
+
+class Worth(IntEnum):
+    """What is forgotten first where memory is short: what can be computed again, then rows, the oldest first.
+
+    State (a job begins or ends) is forgotten last: the rows that come after refer to it.
+    """
+
+    SPARE = 0
+    ROW = 1
+    STATE = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if any still does.
-
-    ``state`` operations (a job begins or ends) are forgotten last: the rows that come after them refer to them.
-    """
+    """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if any still does."""
 
     table: str
     apply: Callable[[Database], int | None]
     rows: int = 1
-    state: bool = False
+    worth: Worth = Worth.ROW
     done: Future[int | None] = field(default_factory=Future)
 
     def succeed(self, result: int | None) -> None:
@@ -69,6 +81,10 @@ class Backlog:
         self._trim()
 
     def lose(self, op: Op) -> None:
+        """Counted, unless it can be computed again."""
+        if op.worth is Worth.SPARE:
+            _LOG.info("%d rows of %s were given up, and can be computed again", op.rows, op.table)
+            return
         self.lost_rows += op.rows
         self.unreported[op.table] += op.rows
 
@@ -77,8 +93,8 @@ class Backlog:
 
     def _trim(self) -> None:
         while self.rows > self._limit_rows and len(self._ops) > 1:
-            place = next((i for i, op in enumerate(self._ops) if not op.state), 0)
-            oldest = next(islice(self._ops, place, None))
+            place, least = min(enumerate(self._ops), key=lambda placed: placed[1].worth)  # of equals the oldest
             del self._ops[place]
-            self.rows -= oldest.rows
-            self.lose(oldest)
+            self.rows -= least.rows
+            self.lose(least)
+            least.fail(StoreError(f"{least.table}: memory is full"))

@@ -142,8 +142,22 @@ class Reader:
         where = {"job_id = ?": job, "at_utc >= ?": _text(since)}
         return self._select(DECISION, where, "at_utc, id", limit)
 
-    def intervals(self, job: str | None = None, since: datetime | None = None) -> list[IntervalRecord]:
-        return self._select(INTERVAL, {"job_id = ?": job, "start_utc >= ?": _text(since)}, "start_utc, id")
+    def decision_count(self, job_id: str) -> int:
+        counted = self._made(
+            "SELECT count(*) AS n FROM decisions WHERE job_id = ?", (job_id,), lambda row: int(row["n"])
+        )
+        return sum(counted)
+
+    def last_decision(self, job_id: str) -> DecisionRecord | None:
+        return next(iter(self.decisions(job_id, limit=1)), None)
+
+    def intervals(
+        self, job: str | None = None, since: datetime | None = None, region: str | None = None
+    ) -> list[IntervalRecord]:
+        """Oldest first; of one job, or of all jobs of a region."""
+        of_region = "job_id IN (SELECT id FROM jobs WHERE region = ?)"
+        where = {"job_id = ?": job, of_region: region, "start_utc >= ?": _text(since)}
+        return self._select(INTERVAL, where, "start_utc, id")
 
     def events(
         self,

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chase.clock import Clock
 from chase.errors import StoreError
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
-from chase.store.backlog import Op
+from chase.store import prices
+from chase.store.backlog import Op, Worth
 from chase.store.connect import Fault, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
 from chase.store.points import add_vintages, point_rows
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 R = TypeVar("R")
+_PRICES = 500  # rows of one operation: a few of them fit into memory beside all else
 _LOG = logging.getLogger(__name__)
 _UPSERT_JOB = """INSERT INTO jobs ({columns}) VALUES ({values}) ON CONFLICT (id) DO UPDATE SET {updates},
     registered_at_utc = min(registered_at_utc, excluded.registered_at_utc)"""
@@ -85,19 +88,20 @@ class Store(Reader):
             self._open_jobs.pop(job.id, None)
             if job.state == "running":
                 self._open_jobs[job.id] = job
-        self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), state=True))
+            else:
+                self._open_holds = self._held(but=job.id)
+        self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), worth=Worth.STATE))
 
     def end_job(self, job_id: str, at: datetime, reason: str, units_done: float) -> None:
-        """The first end counts; ending what has ended changes nothing."""
+        """What was held for it ends, too. The first end counts; ending what has ended changes nothing."""
         with self._mirror:
             job = self._open_jobs.pop(job_id, None)
+            self._open_holds = self._held(but=job_id)
+        row = None
         if job is not None:
-            ended = replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done)
-            row = JOB.row(ended)
-            self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), state=True))
-            return
+            row = JOB.row(replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done))
         values = {"at": utc_text(at), "reason": reason, "units": float(units_done), "id": job_id}
-        self._writer.submit(Op("jobs", lambda db: _end_job(db, values), state=True))
+        self._writer.submit(Op("jobs", lambda db: _end_job(db, row, values), worth=Worth.STATE))
 
     def add_windows(
         self, key: str, windows: Iterable[Window], *, job_id: str | None = None, at: datetime | None = None
@@ -118,11 +122,26 @@ class Store(Reader):
     def add_interval(self, interval: IntervalRecord) -> None:
         self._add(INTERVAL, interval)
 
-    def update_prices(self, intervals: Iterable[IntervalRecord]) -> None:
-        """Intervals that were priced anew (``accounting.reprice``): reports and database keep the same numbers."""
+    def update_prices(self, intervals: Iterable[IntervalRecord]) -> int:
+        """Intervals that were priced anew (``accounting.reprice``): how many the log prices otherwise.
+
+        Those alone are written. Where memory is short they are given up before anything else: price them again.
+        """
         rows = [INTERVAL.row(interval) for interval in intervals]
-        if rows:
-            self._writer.submit(Op("intervals", lambda db: _update_prices(db, rows), rows=len(rows)))
+        written = {
+            prices.key_of(row): prices.price_of(row)
+            for span in prices.spans(rows)
+            for row in self._made(prices.WRITTEN, span, dict)
+        }
+        fresh = [row for row in rows if written.get(prices.key_of(row)) != prices.price_of(row)]
+        for first in range(0, len(fresh), _PRICES):
+            self._submit_prices(fresh[first : first + _PRICES])
+        return len(fresh)
+
+    def forget_references(self, job_id: str, since: datetime) -> None:
+        """Compare nothing of this job since then: the frontier it was compared by was wrong."""
+        start = utc_text(since)
+        self._writer.submit(Op("intervals", lambda db: prices.forget_references(db, job_id, start), worth=Worth.STATE))
 
     def add_event(self, event: EventRecord) -> int | None:
         return self._add(EVENT, event)
@@ -130,15 +149,16 @@ class Store(Reader):
     def add_hold(self, hold: HoldRecord) -> int | None:
         row = HOLD.row(hold)
         with self._mirror:
-            self._open_holds.append(hold)
-        return self._writer.submit(Op("holds", lambda db: _add_hold(db, row), state=True))
+            self._open_holds = [*self._held(), hold]
+        return self._writer.submit(Op("holds", lambda db: _add_hold(db, row), worth=Worth.STATE))
 
-    def end_hold(self, job_id: str | None, at: datetime) -> None:
-        """Lift what is held for a job, or for the node where ``job_id`` is None."""
-        values = (utc_text(at), job_id)
+    def end_hold(self, job_id: str | None, at: datetime, *, uid: int | None = None) -> None:
+        """Lift what is held for a job, or for the node where ``job_id`` is None; that of ``uid`` alone if given."""
+        values = (utc_text(at), job_id, uid, uid)
         with self._mirror:
-            self._open_holds = [hold for hold in self._open_holds if hold.job_id != job_id]
-        self._writer.submit(Op("holds", lambda db: _end_hold(db, values), state=True))
+            others = [hold for hold in self._held() if uid is not None and hold.job_id == job_id and hold.uid != uid]
+            self._open_holds = self._held(but=job_id) + others
+        self._writer.submit(Op("holds", lambda db: _end_hold(db, values), worth=Worth.STATE))
 
     def prune(self, now: datetime) -> dict[str, int]:
         """Forget what is older than configured and no open job needs: rows deleted, by table."""
@@ -157,6 +177,16 @@ class Store(Reader):
 
     def _insert(self, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
         return self._writer.submit(Op(table, lambda db: _insert(db, table, rows), rows=len(rows)))
+
+    def _submit_prices(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._writer.submit(
+            Op("intervals", lambda db: prices.update_prices(db, rows), rows=len(rows), worth=Worth.SPARE)
+        )
+
+    def _held(self, *, but: str | EllipsisType | None = ...) -> list[HoldRecord]:
+        """The mirror's holds that are not over, without those of ``but``: a job, or None for the node."""
+        now = self._clock.now()
+        return [hold for hold in self._open_holds if hold.job_id != but and (hold.until is None or hold.until > now)]
 
     def _made(self, sql: str, parameters: Sequence[Any], make: Callable[[Row], R]) -> list[R]:
         try:
@@ -178,7 +208,7 @@ class Store(Reader):
     def _reseed(self, db: Database) -> None:
         """Into a file that may have been begun anew: rows to come refer to these."""
         with self._mirror:
-            jobs, holds = list(self._open_jobs.values()), list(self._open_holds)
+            jobs, holds = list(self._open_jobs.values()), self._held()
         db.table("jobs").insert_all(map(JOB.row, jobs), ignore=True)
         for hold in holds:
             _add_hold(db, HOLD.row(hold))
@@ -209,20 +239,17 @@ def _upsert_job(db: Database, row: dict[str, Any]) -> None:
     db.execute(sql, row)
 
 
-def _end_job(db: Database, values: dict[str, Any]) -> None:
-    db.execute(
-        "UPDATE jobs SET state = 'ended', ended_at_utc = :at, end_reason = :reason, units_done = :units"
-        " WHERE id = :id AND state = 'running'",
-        values,
-    )
-
-
-def _update_prices(db: Database, rows: Sequence[dict[str, Any]]) -> None:
-    db.conn.executemany(
-        "UPDATE intervals SET intensity_g_per_kwh = :intensity_g_per_kwh, intensity_kind = :intensity_kind,"
-        " grams = :grams, reference_grams = :reference_grams WHERE job_id = :job_id AND start_utc = :start_utc",
-        rows,
-    )
+def _end_job(db: Database, row: dict[str, Any] | None, values: dict[str, Any]) -> None:
+    """``row`` is the job as it ended, None where an earlier run of the service knew it."""
+    if row is not None:
+        _upsert_job(db, row)
+    else:
+        db.execute(
+            "UPDATE jobs SET state = 'ended', ended_at_utc = :at, end_reason = :reason, units_done = :units"
+            " WHERE id = :id AND state = 'running'",
+            values,
+        )
+    _end_hold(db, (values["at"], values["id"]))
 
 
 def _add_hold(db: Database, row: dict[str, Any]) -> int | None:
@@ -233,8 +260,9 @@ def _add_hold(db: Database, row: dict[str, Any]) -> int | None:
     return _insert(db, "holds", [row])
 
 
-def _end_hold(db: Database, values: tuple[str, str | None]) -> None:
-    db.execute("UPDATE holds SET ended_at_utc = ? WHERE job_id IS ? AND ended_at_utc IS NULL", values)
+def _end_hold(db: Database, values: tuple[str, str | None, int | None, int | None]) -> None:
+    sql = "UPDATE holds SET ended_at_utc = ? WHERE job_id IS ? AND (? IS NULL OR uid = ?) AND ended_at_utc IS NULL"
+    db.execute(sql, values)
 
 
 def _window_row(window: Window, key: str, job_id: str, at: str) -> dict[str, Any]:

@@ -49,11 +49,24 @@ def test_without_an_intensity_grams_are_unknown():
     assert row.reference_energy_j == 48.0 * 300.0
 
 
-def test_no_progress_books_no_reference():
-    """A job that hangs draws little; that is no saving (rule G25)."""
-    row = an_interval(units=0.0, series=series(point(0, 60, 300.0)), frontier=THREE)
-    assert (row.progress, row.reference_energy_j, row.reference_grams) == (False, None, None)
+@pytest.mark.parametrize("units", [0.0, -5.0])
+def test_no_progress_books_no_reference(units: float):
+    """A job that hangs draws little; that is no saving (rule G25). No work costs nothing at full power."""
+    row = an_interval(units=units, series=series(point(0, 60, 300.0)), frontier=THREE)
+    assert (row.progress, row.reference_energy_j, row.reference_s, row.reference_grams) == (False, 0.0, 0.0, 0.0)
     assert row.grams == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("units", [0.0, 48.0])
+def test_what_must_not_be_compared_has_no_reference(units: float):
+    """The GPU was shared, or the frontier is wrong: the rest of the row is as ever."""
+    known = series(point(0, 60, 300.0))
+    row = an_interval(units=units, series=known, frontier=THREE, pue=1.2, compare=False)
+    compared = an_interval(units=units, series=known, frontier=THREE, pue=1.2)
+    nothing = {"reference_energy_j": None, "reference_s": None, "reference_grams": None}
+    assert row == replace(compared, **nothing)
+    (again,) = accounting.reprice([row], series(point(0, 60, 150.0)))
+    assert again == replace(row, intensity_g_per_kwh=150.0, grams=pytest.approx(row.grams / 2))
 
 
 def test_the_series_goes_before_the_value_gone_by():
@@ -117,5 +130,12 @@ def test_repricing_at_the_same_intensity_changes_nothing(g_per_kwh: float, pue: 
     """Also for a price of zero or below, when the PUE is given."""
     rows = [*work(THREE, [(250.0, 100, g_per_kwh)], pue=pue), standstill(105, 60, 3000.0, None)]
     again = accounting.reprice(rows, series(point(0, 105, g_per_kwh)), pue=pue)
-    assert again[0].grams == pytest.approx(rows[0].grams)
-    assert again[1] == rows[1]
+    assert all(one is other for one, other in zip(again, rows, strict=True))
+
+
+@given(st.floats(-200, 1000), st.floats(1.0, 2.0))
+def test_repricing_twice_is_repricing_once(g_per_kwh: float, pue: float):
+    """The PUE that is taken back out of a price does not drift: the second time gives the very same records."""
+    once = accounting.reprice(work(THREE, [(250.0, 100, 77.0)], pue=pue), series(point(0, 105, g_per_kwh)))
+    (twice,) = accounting.reprice(once, series(point(0, 105, g_per_kwh)))
+    assert twice is once[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,3 +124,24 @@ def child(code: str, *arguments: object, **options: object) -> subprocess.Popen[
         text=True,
         **options,
     )
+
+
+HOLDER = """
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2:]:
+    conn.execute(statement).fetchall()
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def held(path: Path, *statements: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has executed ``statements`` and keeps its connection open."""
+    with child(HOLDER, path, *statements) as process:
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.communicate("\n")

@@ -154,7 +154,7 @@ ALLOWED = {
     ("store.py", "INSERT INTO jobs"),
     ("store.py", "UPDATE jobs"),
     ("store.py", "UPDATE holds"),
-    ("store.py", "UPDATE intervals"),
+    ("prices.py", "UPDATE intervals"),
     ("keep.py", "DELETE FROM"),
 }
 

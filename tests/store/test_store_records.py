@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_cases import DECISION, EVENT, FRONTIER, HOLD, INTERVAL, JOB, T0, WINDOWS
 
+from chase.errors import StoreError
 from chase.store import open_readonly, read
 from chase.store.rows import utc_text, utc_time
 from zeus_core.frontier import Setting, Window
@@ -78,6 +79,52 @@ def test_decisions_by_job_time_and_number(store):
     assert minutes(store.decisions(job=other.id, since=T0 + 2 * minute, limit=2)) == [7, 9]
     assert store.decisions(job="nobody") == []
     assert store.decision(999) is None
+
+
+def test_a_jobs_decisions_are_counted_and_the_last_one_found(store):
+    """By time, and of two at one time the one written later; none for a job that has none."""
+    other = replace(JOB, id="ffff0000")
+    store.upsert_job(JOB)
+    store.upsert_job(other)
+    for at, reason in [(2, "late"), (0, "early"), (2, "latest"), (1, "between")]:
+        store.add_decision(replace(DECISION, at=T0 + at * minute, reason=reason))
+    store.add_decision(replace(DECISION, at=T0 + 9 * minute, job_id=other.id))
+    with open_readonly(store.path) as reader:
+        for log in (store, reader):
+            assert [log.decision_count(job_id) for job_id in (JOB.id, other.id, "nobody")] == [4, 1, 0]
+            assert log.last_decision(JOB.id).reason == "latest"
+            assert log.last_decision(other.id).at == T0 + 9 * minute
+            assert log.last_decision("nobody") is None
+
+
+def test_a_log_that_is_gone_has_no_decisions(store):
+    """The service's own look-backs find nothing; a reader of the command line says why."""
+    store.upsert_job(JOB)
+    store.add_decision(DECISION)
+    reader = open_readonly(store.path)
+    for part in store.path.parent.iterdir():
+        part.unlink()
+    assert (store.decision_count(JOB.id), store.last_decision(JOB.id)) == (0, None)
+    for look in (reader.decision_count, reader.last_decision):
+        with pytest.raises(StoreError, match="there is no database here"):
+            look(JOB.id)
+    reader.close()
+
+
+def test_intervals_of_the_jobs_of_a_region(store):
+    """From a time on, oldest first, whichever job they are of."""
+    jobs = [JOB, replace(JOB, id="ffff0000"), replace(JOB, id="eeee0000", region="de")]
+    for job in jobs:
+        store.upsert_job(job)
+    rows = [
+        replace(INTERVAL, job_id=jobs[i % 3].id, start=T0 + i * minute, end=T0 + (i + 1) * minute) for i in range(9)
+    ]
+    for row in rows:
+        store.add_interval(row)
+    assert store.intervals(region="gb") == [row for row in rows if row.job_id != "eeee0000"]
+    assert store.intervals(region="gb", since=T0 + 4 * minute) == [rows[4], rows[6], rows[7]]
+    assert store.intervals(job=JOB.id, region="de") == []
+    assert store.intervals(region="fr") == []
 
 
 def test_a_job_begins_goes_on_and_ends(store):

@@ -8,7 +8,7 @@ import pytest
 from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, T0, count_of, rows_of, sound
 
 from chase.errors import StoreError
-from chase.store import open_readonly, rows
+from chase.store import open_readonly, prices, rows
 from chase.store.schema import migrations
 from chase.store.tables import EXPORTS, VERSIONS
 
@@ -69,6 +69,8 @@ def test_people_can_read_the_views(store):
     [
         ("SELECT * FROM decisions WHERE at_utc >= ? ORDER BY at_utc DESC, id DESC LIMIT 50", "decisions_at"),
         ("SELECT * FROM decisions WHERE job_id = ? ORDER BY at_utc DESC, id DESC LIMIT 50", "decisions_job_at"),
+        ("SELECT count(*) AS n FROM decisions WHERE job_id = ?", "COVERING INDEX decisions_job_at"),
+        (prices.WRITTEN.replace("AND ?", "AND 'z'").replace("BETWEEN ?", "BETWEEN 'a'"), "intervals_job_start"),
         ("SELECT * FROM intervals WHERE job_id = ? ORDER BY start_utc DESC, id DESC", "intervals_job_start"),
         ("SELECT * FROM signal_points WHERE zone = 'GB' AND end_utc > ? ORDER BY id", "signal_points_zone_end"),
     ],

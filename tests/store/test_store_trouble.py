@@ -6,35 +6,14 @@ import json
 import sqlite3
 import subprocess
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, T0, child, count_of, rows_of, sound
+from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, T0, child, count_of, held, rows_of, sound
 
 from chase.store import Store, Tuning, connect, link
-
-HOLDER = """
-import sqlite3, sys
-conn = sqlite3.connect(sys.argv[1], isolation_level=None)
-for statement in sys.argv[2:]:
-    conn.execute(statement).fetchall()
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextmanager
-def held(path: Path, *statements: str):
-    """Another process that has executed ``statements`` and keeps its connection open."""
-    with child(HOLDER, path, *statements) as process:
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.communicate("\n")
 
 
 def everything(store: Store) -> None:
