@@ -40,7 +40,7 @@ class Word(IntEnum):
     OBSERVED = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SourceState:
     """How one source fares. ``problem`` is empty while it answers, ``forecast_problem`` while it forecasts.
 
