@@ -26,6 +26,7 @@ from chase.jobs import Job, JobRefused, Peer, Registration
 from chase.status import hold_dict, job_dict, status_dict
 
 MAX_BODY = 64 * 1024
+FIRST_REQUEST_S = 5.0
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -42,9 +43,20 @@ class PeerProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._deadline = self.loop.call_later(FIRST_REQUEST_S, self._too_late)
         credentials = transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         pid, uid, _ = _UCRED.unpack(credentials)
         self.client = (str(uid), pid)
+
+    def _too_late(self) -> None:
+        """A connection that asks nothing holds a place that somebody else needs."""
+        asked = getattr(self, "cycle", None) is not None
+        if not asked and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
 
 
 class _Body(BaseModel):
@@ -78,11 +90,11 @@ class End(_Body):
 class NewHold(_Body):
     mode: Literal["speed-first", "efficiency-first", "off"]
     until: datetime | None = None
-    job: str | None = None
+    job: Name | None = None
 
 
 class EndHold(_Body):
-    job: str | None = None
+    job: Name | None = None
 
 
 def peer_of(request: Request) -> Peer:
@@ -176,10 +188,14 @@ class _Limited:
 
 
 def _error(status: int, code: str, message: str) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
+    shown = message.encode("utf-8", "replace").decode()  # half a surrogate pair is valid JSON and no text
+    return JSONResponse({"error": {"code": code, "message": shown}}, status_code=status)
 
 
 def _utc(until: datetime | None) -> datetime | None:
     if until is not None and until.tzinfo is None:
         raise JobRefused(422, "naive-time", f"until needs a UTC offset, not {until.isoformat()}")
-    return until.astimezone(UTC) if until else None
+    try:
+        return until.astimezone(UTC) if until else None
+    except OverflowError as error:
+        raise JobRefused(422, "bad-time", f"until is out of range: {until!r}") from error

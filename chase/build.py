@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
-from chase.errors import ChaseError
+from chase.errors import ChaseError, ConfigError
 from chase.signal import GridSignal, Limits
 from chase.store import Store
 from providers import registry
-from providers.base import Provider, ProviderError
+from providers.base import BadRequest, Provider, ProviderError
 from providers.session import Session
 from zeus_core.actuation.base import ActuationError, Actuator
-from zeus_core.gpus.base import GpuSystem, Unavailable
+from zeus_core.actuation.remote import RemoteActuator
+from zeus_core.gpus.base import GpuError, GpuSystem
 
 
 def clock_of(config: Config) -> Clock:
@@ -35,10 +36,13 @@ def system_of(config: Config, clock: Clock) -> GpuSystem:
         return SimulatedSystem(profile, wanted.count, seed=wanted.seed, noise=wanted.noise, monotonic=clock.monotonic)
     from zeus_core.gpus.nvml import NvmlSystem
 
+    system = NvmlSystem()
     try:
-        return NvmlSystem()
-    except Unavailable as error:
+        system.gpus()  # the driver is asked here for the first time
+    except GpuError as error:
+        system.close()
         raise ChaseError(f"{error} (without an NVIDIA GPU, try `chase demo` or `chase serve --simulated`)") from error
+    return system
 
 
 def actuator_of(config: Config, system: GpuSystem, clock: Clock) -> tuple[Actuator | None, str]:
@@ -47,12 +51,10 @@ def actuator_of(config: Config, system: GpuSystem, clock: Clock) -> tuple[Actuat
         return None, "configured to observe (service.mode)"
     kind = _actuator_kind(config, system)
     if kind == "none":
-        return None, (
-            f"not root, and no actuator listens on {config.control.actuator_socket}: "
-            f"start `chase actuator --uid {os.geteuid()}` as root, or name a control.setter_command"
-        )
+        return None, 'configured to set nothing (control.actuator = "none")'
     if kind == "remote":
-        return _remote(config)
+        # It may not be there yet: it is looked for at every tick, and until then the service observes.
+        return RemoteActuator(config.control.actuator_socket), ""
     return _local(config, system, clock, kind), ""
 
 
@@ -64,13 +66,7 @@ def _actuator_kind(config: Config, system: GpuSystem) -> str:
         return "command"
     if system.kind == "simulated" or os.geteuid() == 0:
         return "local"
-    return "remote" if config.control.actuator_socket.exists() else "none"
-
-
-def _remote(config: Config) -> tuple[Actuator | None, str]:
-    from zeus_core.actuation.remote import RemoteActuator
-
-    return RemoteActuator(config.control.actuator_socket), ""
+    return "remote"
 
 
 def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuator:
@@ -110,6 +106,8 @@ def signal_of(
     for source in region.sources:
         try:
             sources.append(_provider(source, session, clock, env))
+        except BadRequest as error:
+            raise ConfigError(f"region {region.id}, source {source.provider} ({source.zone}): {error}") from error
         except ProviderError as error:
             events("source-skipped", "warning", f"{source.provider} ({source.zone}): {error}", region=region.id)
     limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)

@@ -6,8 +6,10 @@ while the ticks run in the scheduler's.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,16 +23,20 @@ from chase.frontiers import FrontierBook, original_w
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger
 from chase.policy import Choice, Grid, PolicyInput, Rules
-from chase.records import HoldRecord
+from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal, Outlook
 from chase.store import Store
 from chase.wishes import joint_wishes
+from providers.base import Kind
 from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status
+from zeus_core.frontier import Setting
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
 from zeus_core.meter import EnergyMeter
 
 # A limit that was asked for and is not in force, though the GPU as such can be set.
 _BLOCKED = frozenset({Status.BOUND, Status.FAILED, Status.NOT_SUPPORTED})
+_EXACT = frozenset({Status.APPLIED, Status.UNCHANGED})
+_OBSERVED = frozenset({Kind.MEASURED.value, Kind.ESTIMATED.value})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
@@ -72,6 +78,8 @@ class Controller:
         self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
         self._book = FrontierBook(config.profile, store, clock, events)
         self._holds: list[HoldRecord] = list(store.holds(clock.now()))
+        self._operators = {0, os.geteuid()}  # who may hold the whole node
+        self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
         # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
         self._missing = {record.id: record for record in store.jobs(running=True)}
         self._missing_until_s = clock.monotonic() + 2 * config.jobs.lease_s
@@ -93,35 +101,69 @@ class Controller:
                 names = ", ".join(profile_names())
                 raise JobRefused(422, "unknown-profile", f"no profile is named {wanted.profile!r}; there are {names}")
             chosen = self._policy_of(region, wanted.policy)
-            before = len(self.jobs)
+            before, earlier = len(self.jobs), self._earlier(wanted.id, peer)
+            self._ledger.sample(self.jobs)  # what was drawn until now is not the new job's
             job = self.jobs.register(wanted, peer, known=tuple(self._gpus), region=region, policy=chosen)
-            self._missing.pop(job.id, None)
-            self._store.upsert_job(job.record())
             if len(self.jobs) > before:
-                self._ledger.open(job)
-                self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
+                self._take_in(job, earlier)
+            self._store.upsert_job(job.record())
             return job
+
+    def _earlier(self, job_id: str, peer: Peer) -> JobRecord | None:
+        """The job of that id as the database knows it. An id is no password: it stays its owner's."""
+        record = self._missing.get(job_id) or self._store.job(job_id)
+        if record is not None and peer.uid not in {0, record.uid}:
+            raise JobRefused(403, "not-yours", f"job {job_id} belongs to another user")
+        return record
+
+    def _take_in(self, job: Job, earlier: JobRecord | None) -> None:
+        self._missing.pop(job.id, None)
+        self._ledger.open(job)
+        if earlier is not None:
+            self._recall(job)
+        self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
+
+    def _recall(self, job: Job) -> None:
+        """A job that comes back goes on where it was: its mode, its dwell, and its fixed reference."""
+        last = self._store.last_decision(job.id)
+        if last is None:
+            return
+        given = PolicyInput.from_dict(last.inputs)
+        chosen = last.choice["setting"]
+        job.mode, job.setting = last.mode, Setting(**chosen) if chosen is not None else None
+        job.reference_g = given.grid.reference_g if given.grid.kind in _OBSERVED else None
+        held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.setting) else 0.0
+        job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
     def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
         """Take a report. Energy is read in the same moment, so that a window's work and joules belong together."""
         with self._lock:
             job = self.jobs.report(job_id, peer, units_done)
-            self._ledger.sample(self.jobs)
-            self._book.observed(job, self._clock.monotonic())
+            self._ledger.sample(self.jobs, only=job.gpus)
+            if self._alone(job):
+                self._book.observed(job, self._clock.monotonic())
             return job
 
     def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> tuple[JobSummary, int]:
         """The account of the job, and how many decisions were taken for it."""
         with self._lock:
             job = self.jobs.report(job_id, peer, max(units_done, 0.0))
-            self._ledger.sample(self.jobs)
-            return self._end(job, reason), job.decisions
+            self._ledger.sample(self.jobs, only=job.gpus)
+            outlook = self._end(job, reason)
+        # The account of a long job takes a while: not while the others wait for their tick.
+        return self._ledger.summary(job, outlook, self._pue(job.region)), self._store.decision_count(job.id)
 
     def hold(self, mode: str, peer: Peer, *, until: datetime | None = None, job_id: str | None = None) -> HoldRecord:
-        """Override the policy of one job, or of the whole node. Raises ``JobRefused``."""
+        """Override the policy of one job, or of all the caller's; root's and the service's own user's is the node's.
+
+        Raises ``JobRefused``.
+        """
         with self._lock:
-            self._may_hold(peer, job_id)
-            self._end_holds(job_id)
+            if job_id is not None:
+                self.jobs.get(job_id, peer)
+            if until is not None and until <= self._clock.now():
+                raise JobRefused(422, "past", f"until {until.isoformat()} is over already")
+            self._end_holds(job_id, peer.uid)
             record = HoldRecord(mode=mode, made_at=self._clock.now(), uid=peer.uid, until=until, job_id=job_id)
             self._holds.append(record)
             self._store.add_hold(record)
@@ -130,8 +172,9 @@ class Controller:
 
     def unhold(self, peer: Peer, *, job_id: str | None = None) -> int:
         with self._lock:
-            self._may_hold(peer, job_id)
-            return self._end_holds(job_id)
+            if job_id is not None:
+                self.jobs.get(job_id, peer)
+            return self._end_holds(job_id, peer.uid)
 
     def reconfigure(self, config: Config, region: RegionConfig) -> None:
         """Take over what may change while running: policy, timings, measuring. Sources and paths need a restart."""
@@ -155,19 +198,17 @@ class Controller:
         with self._lock:
             if self._closed:
                 return False
-            self._expire()
             self._ledger.sample(self.jobs)
+            self._expire()
             self._states = self._gpu_states()
+            self.slices = {uuid: _slices(gpu) for uuid, gpu in self._gpus.items()}
             outlooks = {region: signal.outlook() for region, signal in self.signals.items()}
-            inputs = {job.id: self._input(job, outlooks[job.region]) for job in self.jobs}
-            choices = {job_id: policy.choose(given) for job_id, given in inputs.items()}
-            applied = self._apply(choices)
+            weighed = {job.id: self._weigh(job, outlooks[job.region]) for job in self.jobs}
+            applied = self._apply({job_id: choice for job_id, (_, choice) in weighed.items()})
             for job in self.jobs:
                 mine = {uuid: applied[uuid] for uuid in job.gpus if uuid in applied}
-                self._settle(job, choices[job.id], mine)
-                self._record(job, inputs[job.id], choices[job.id], mine)
-                self._ledger.post(job, outlooks[job.region], self._pue(job.region), self.config.control.account_s)
-                self._watch_progress(job)
+                with self._alone_at_fault(job):
+                    self._write_down(job, *weighed[job.id], mine, outlooks[job.region])
             self.ticked_s = self._clock.monotonic()
             return any(result.status is Status.RAMPING for result in applied.values())
 
@@ -192,8 +233,9 @@ class Controller:
             finally:
                 self._ledger.sample(self.jobs)
                 for job in self.jobs:
-                    self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
-                    self._store.upsert_job(job.record())
+                    with self._alone_at_fault(job):
+                        self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
+                        self._store.upsert_job(job.record())
 
     @property
     def control(self) -> tuple[str, str]:
@@ -237,15 +279,17 @@ class Controller:
             self._store.end_job(record.id, self._clock.now(), "not seen since the service restarted", record.units_done)
         self._missing.clear()
 
-    def _end(self, job: Job, reason: str) -> JobSummary:
-        outlook = self.signals[job.region].outlook()
-        self._ledger.post(job, outlook, self._pue(job.region), 0.0)
+    def _end(self, job: Job, reason: str) -> Outlook:
+        """First the GPUs, then the books: whatever is wrong with a job's figures, its cards are free."""
         self.jobs.remove(job)
-        self._end_holds(job.id)
-        self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self._give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
+        outlook = self.signals[job.region].outlook()
+        with self._alone_at_fault(job):
+            self._ledger.post(job, outlook, self._pue(job.region), 0.0)
+        self._end_holds(job.id, 0)
+        self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
-        return self._ledger.summary(job, outlook, self._pue(job.region))
+        return outlook
 
     def _gpu_states(self) -> dict[str, GpuState]:
         if self._actuator is None:
@@ -256,6 +300,7 @@ class Controller:
         except ActuationError as error:
             return self._actuator_failed(error)
         if self._notes.pop("actuator", None) is not None:
+            self.events.forget("actuator-failed")
             self.events("actuator-back", "info", "the actuator answers again")
         lease_s, interval_s = self._actuator.lease_s, self.config.control.interval_s
         if lease_s is not None and lease_s <= interval_s:
@@ -264,7 +309,7 @@ class Controller:
         return states
 
     def _actuator_failed(self, error: ActuationError) -> dict[str, GpuState]:
-        self._notes["actuator"] = f"the actuator does not answer: {error}"
+        self._notes["actuator"] = f"{error}; start `chase actuator --uid {os.geteuid()}` as root if it is not running"
         self.events("actuator-failed", "error", self._notes["actuator"], once=True)
         return {gpu.uuid: _seen_state(gpu, self._notes["actuator"]) for gpu in self._gpus.values()}
 
@@ -276,13 +321,37 @@ class Controller:
 
     # -- decide -------------------------------------------------------------------------------------------------------
 
+    def _weigh(self, job: Job, outlook: Outlook) -> tuple[PolicyInput, Choice]:
+        """What is known and what follows. A fault in one job's figures leaves that job alone, and no other."""
+        try:
+            given = self._input(job, outlook)
+            return given, policy.choose(given)
+        except Exception as error:  # noqa: BLE001  whatever it is, it must not cost the other jobs their tick
+            self._at_fault(job, error)
+            fault = f"a fault in its figures ({type(error).__name__}: {error})"
+            given = PolicyInput(frontier=None, rules=_rules(job.policy_config), barred=fault)
+            return given, policy.choose(given)
+
+    @contextmanager
+    def _alone_at_fault(self, job: Job) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  as above
+            self._at_fault(job, error)
+
+    def _at_fault(self, job: Job, error: Exception) -> None:
+        text = f"{job.name}: {type(error).__name__}: {error}"
+        self.events("job-failed", "error", text, job_id=job.id, once=True)
+
     def _input(self, job: Job, outlook: Outlook) -> PolicyInput:
         barred = self._barred(job)
-        note = "" if barred else self._book.seek(job, self._states, can_measure=self._can_measure(job))
+        why_not = self._why_not_measure(job)
+        note = "" if barred else self._book.seek(job, self._states, why_not=why_not)
         hold = self._hold_of(job)
-        if job.profiler is not None and (hold is not None or barred or not self._can_measure(job)):
+        held = hold is not None and hold.mode != policy.EFFICIENCY
+        if job.profiler is not None and (held or barred or why_not):
             job.profiler.interrupt("not free to measure")
-        measure = job.profiler.wants if job.profiler is not None and self._can_measure(job) else None
+        measure = job.profiler.wants if job.profiler is not None and not why_not else None
         return PolicyInput(
             frontier=job.frontier,
             rules=_rules(job.policy_config),
@@ -302,20 +371,37 @@ class Controller:
         if strangers:
             return f"only processes of other users run on {', '.join(strangers)}"
         lost = [uuid for uuid in job.gpus if uuid not in self._states or not original_w(self._states[uuid])]
-        return f"GPU {', '.join(lost)} is not there or its power limit cannot be read" if lost else ""
+        if lost:
+            return f"GPU {', '.join(lost)} is not there or its power limit cannot be read"
+        cut = [uuid for uuid in job.gpus if len(self.slices.get(uuid, ())) > 1]
+        return f"GPU {', '.join(cut)} is cut into MIG instances, whose owners share its limit" if cut else ""
 
-    def _can_measure(self, job: Job) -> bool:
-        alone = all(len(self.jobs.on_gpu(uuid)) == 1 for uuid in job.gpus)
-        settable = all(self._states[uuid].can_set for uuid in job.gpus if uuid in self._states)
-        return alone and settable and self.control[0] == "control" and job.policy_config.name != "off"
+    def _alone(self, job: Job) -> bool:
+        return all(len(self.jobs.on_gpu(uuid)) == 1 for uuid in job.gpus)
+
+    def _why_not_measure(self, job: Job) -> str:
+        if not self._alone(job):
+            return "other jobs share its GPUs, and nobody can tell whose joules they are"
+        control, reason = self.control
+        if control != "control":
+            return f"observe mode ({reason})"
+        unable = [
+            self._states[uuid].reason for uuid in job.gpus if uuid in self._states and not self._states[uuid].can_set
+        ]
+        if unable:
+            return f"its limit cannot be set ({unable[0]})"
+        return "its policy is off" if job.policy_config.name == "off" else ""
 
     def _grid(self, job: Job, outlook: Outlook) -> Grid:
         chosen, now = job.policy_config, outlook.now
         recent = [point.g_per_kwh for point in outlook.recent]
-        if job.reference_g is None and now is not None:
+        reference_g = job.reference_g or chosen.max_intensity_g_per_kwh
+        if reference_g is None and now is not None:
             day = [point.g_per_kwh for point in outlook.recent if outlook.at - point.start <= timedelta(hours=24)]
+            reference_g = max([*day, now.g_per_kwh])
+        if now is not None and now.kind.value in _OBSERVED:
             # Fixed for the job's life: a reference that moves would silently retune eta (papers A.7).
-            job.reference_g = chosen.max_intensity_g_per_kwh or max([*day, now.g_per_kwh])
+            job.reference_g = reference_g
         return Grid(
             g_per_kwh=now.g_per_kwh if now else None,
             kind=now.kind.value if now else "none",
@@ -324,7 +410,7 @@ class Controller:
             freshness=outlook.freshness,
             efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),
             speed_below_g=policy.threshold_g(chosen.speed_below, recent),
-            reference_g=job.reference_g,
+            reference_g=reference_g,
         )
 
     def _policy_of(self, region: str, wanted: Mapping[str, Any]) -> PolicyConfig:
@@ -334,8 +420,13 @@ class Controller:
             raise JobRefused(422, "bad-policy", str(error)) from error
 
     def _hold_of(self, job: Job) -> HoldRecord | None:
-        mine = [hold for hold in self._holds if hold.job_id in {job.id, None}]
-        return max(mine, key=lambda hold: hold.job_id is not None, default=None)
+        """The operator's before the owner's, and one for this job before one for all."""
+        mine = [
+            hold
+            for hold in self._holds
+            if hold.job_id == job.id or (hold.job_id is None and hold.uid in {*self._operators, job.uid})
+        ]
+        return max(mine, key=lambda hold: (hold.uid in self._operators, hold.job_id is not None), default=None)
 
     # -- apply --------------------------------------------------------------------------------------------------------
 
@@ -364,7 +455,8 @@ class Controller:
         unwanted = list(uuids)
         if self._actuator is not None and unwanted:
             try:
-                self._actuator.restore(unwanted)
+                for result in self._actuator.restore(unwanted).values():
+                    self._note_applied(result)
             except ActuationError as error:
                 self._actuator_failed(error)
 
@@ -382,13 +474,31 @@ class Controller:
         if (choice.setting, choice.mode) != (job.setting, job.mode):
             job.changed_s = self._clock.monotonic()
         job.setting, job.mode, job.reason = choice.setting, choice.mode, choice.reason
-        exact = {Status.APPLIED, Status.UNCHANGED}
-        in_force = len(applied) == len(job.gpus) and all(result.status in exact for result in applied.values())
-        job.in_force = choice.setting if in_force else None
+        job.in_force = self._in_force(job, applied)
         blocked = [result for result in applied.values() if result.status in _BLOCKED]
         self._book.refused(job, blocked[0].detail or blocked[0].status.value if blocked else "")
 
+    def _in_force(self, job: Job, applied: Mapping[str, Applied]) -> Setting | None:
+        """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""
+        if applied and not all(result.status in _EXACT for result in applied.values()):
+            return None
+        limits = {
+            applied[uuid].set_w if uuid in applied else self._states[uuid].power_limit_w
+            for uuid in job.gpus
+            if uuid in self._states
+        }
+        limit_w = limits.pop() if len(limits) == 1 else None
+        return None if limit_w is None else Setting(power_limit_w=limit_w)
+
     # -- record -------------------------------------------------------------------------------------------------------
+
+    def _write_down(
+        self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied], outlook: Outlook
+    ) -> None:
+        self._settle(job, choice, applied)
+        self._record(job, given, choice, applied)
+        self._ledger.post(job, outlook, self._pue(job.region), self.config.control.account_s)
+        self._watch_progress(job)
 
     def _record(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> None:
         now = recording.fingerprint(given, choice, applied)
@@ -427,18 +537,13 @@ class Controller:
     def _pue(self, region: str) -> float:
         return self._regions[region].pue
 
-    def _may_hold(self, peer: Peer, job_id: str | None) -> None:
-        if job_id is not None:
-            self.jobs.get(job_id, peer)
-        elif peer.uid != 0 and any(not peer.owns(job) for job in self.jobs):
-            raise JobRefused(403, "not-yours", "jobs of other users run on this node: hold your own with --job")
-
-    def _end_holds(self, job_id: str | None) -> int:
-        mine = [hold for hold in self._holds if hold.job_id == job_id]
+    def _end_holds(self, job_id: str | None, uid: int) -> int:
+        """Lift what ``uid`` may lift: an operator anything, others their own."""
+        mine = [hold for hold in self._holds if hold.job_id == job_id and (uid in self._operators or hold.uid == uid)]
         for hold in mine:
             self._holds.remove(hold)
-        if mine:
-            self._store.end_hold(job_id, self._clock.now())
+            self._store.end_hold(job_id, self._clock.now(), uid=hold.uid)
+            self.events("hold-lifted", "info", f"the hold at {hold.mode} is lifted", job_id=job_id, uid=uid)
         return len(mine)
 
 
@@ -459,6 +564,13 @@ def _progress_note(job: Job) -> str:
         return ""
     done, total = job.profiler.progress
     return f"{done} of {total} windows"
+
+
+def _slices(gpu: Gpu) -> tuple[str, ...]:
+    try:
+        return gpu.mig_uuids()
+    except GpuError:
+        return ()
 
 
 def _seen_state(gpu: Gpu, reason: str) -> GpuState:

@@ -19,6 +19,7 @@ from zeus_core.gpus.simulated import GpuProfile, load_profile
 from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
 
 _PATIENCE = 3  # ticks
+_TRY_AGAIN_S = 3600.0  # what bound the limits may be gone by then
 
 
 class FrontierBook:
@@ -30,24 +31,27 @@ class FrontierBook:
         self._clock = clock
         self._events = events
 
-    def seek(self, job: Job, states: Mapping[str, GpuState], *, can_measure: bool) -> str:
-        """Give the job a frontier or a profiler if one can be had; otherwise the reason why not."""
+    def seek(self, job: Job, states: Mapping[str, GpuState], *, why_not: str) -> str:
+        """Give the job a frontier or a profiler if one can be had; otherwise the reason why not.
+
+        ``why_not`` says why nothing can be measured now, empty if it can.
+        """
         if job.frontier is not None or job.profiler is not None:
             return ""
-        if job.unmeasurable:
+        if self._clock.monotonic() < job.unmeasurable_until_s:
             return job.unmeasurable
         live = live_limits(job, states)
         if live is None:
             return "the power limits of its GPUs cannot be read"
         if job.profile is not None:
             return self._from_profile(job, live)
-        return "" if self._stored(job, states) else self._begin(job, live, states, can_measure=can_measure)
+        return "" if self._stored(job, states) else self._begin(job, live, states, why_not=why_not)
 
-    def _begin(self, job: Job, live: PowerLimits, states: Mapping[str, GpuState], *, can_measure: bool) -> str:
+    def _begin(self, job: Job, live: PowerLimits, states: Mapping[str, GpuState], *, why_not: str) -> str:
         if live.headroom < self.config.min_headroom:
             return f"no headroom: the limit can only move within {live.min_w:g} to {live.default_w:g} W"
-        if not can_measure:
-            return "it cannot be measured without setting limits (observe mode); name one with --profile"
+        if why_not:
+            return f"its frontier cannot be measured: {why_not}; name a published one with --profile"
         self._measure(job, live, states)
         return ""
 
@@ -58,9 +62,18 @@ class FrontierBook:
             if window is not None:
                 self._keep(job, job.profiler, window)
         elif job.drift is not None and job.drift.observe(at_s, job.units_done, job.in_force):
-            text = f"{job.name} runs off its measured frontier by more than {self.config.drift:.0%}: measuring it again"
-            self._events("drift", "warning", text, job_id=job.id)
-            job.frontier, job.drift, job.frontier_source = None, None, "re-measure"
+            self._drifted(job)
+
+    def _drifted(self, job: Job) -> None:
+        """What was booked against a frontier that does not hold is taken back."""
+        text = f"{job.name} runs off its frontier ({job.frontier_source}) by more than {self.config.drift:.0%}"
+        if job.adopted_at is not None:
+            self._store.forget_references(job.id, job.adopted_at)
+        if job.profile is not None:
+            self._events("drift", "warning", f"{text}: no saving is booked against it", job_id=job.id)
+            return
+        self._events("drift", "warning", f"{text}: measuring it again", job_id=job.id)
+        job.frontier, job.drift, job.frontier_source = None, None, "re-measure"
 
     def refused(self, job: Job, why: str) -> None:
         """The limit that the profiler wants was not put in force; after a few times it is left out of the sweep."""
@@ -73,18 +86,18 @@ class FrontierBook:
             self._finish(job, job.profiler)
 
     def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
-        """What makes two runs alike: the GPUs and their original limits, the job's name and its unit."""
+        """What makes two runs alike: their owner, the GPUs and original limits, the job's name and its unit."""
         gpus = sorted(f"{states[uuid].name}@{original_w(states[uuid]):g}W" for uuid in job.gpus)
-        return "|".join([*gpus, job.name, job.units])
+        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units])
 
     def _from_profile(self, job: Job, live: PowerLimits) -> str:
         assert job.profile is not None  # noqa: S101  the caller has looked
         try:
             profile = load_profile(profile_path(job.profile))
-            job.frontier = frontier_of_profile(profile, gpus=len(job.gpus)).capped(live.default_w)
+            frontier = frontier_of_profile(profile, gpus=len(job.gpus)).capped(live.default_w)
         except (ConfigError, ValueError) as error:
             return f"profile {job.profile} cannot be used: {error}"
-        job.frontier_source = f"profile {job.profile}"
+        self._adopt(job, frontier, f"profile {job.profile}")
         return ""
 
     def _stored(self, job: Job, states: Mapping[str, GpuState]) -> bool:
@@ -124,6 +137,7 @@ class FrontierBook:
             frontier = profiler.frontier()
         except ValueError as error:
             job.unmeasurable = f"its frontier cannot be measured: {error} ({profiler.note})"
+            job.unmeasurable_until_s = self._clock.monotonic() + _TRY_AGAIN_S
             return
         self._store.save_frontier(job.frontier_key, frontier, self._clock.now())
         self._adopt(job, frontier, "measured")
@@ -134,7 +148,7 @@ class FrontierBook:
         return self._clock.now() - timedelta(days=self.config.max_age_d)
 
     def _adopt(self, job: Job, frontier: Frontier, source: str) -> None:
-        job.frontier, job.frontier_source = frontier, source
+        job.frontier, job.frontier_source, job.adopted_at = frontier, source, self._clock.now()
         job.drift = DriftWatch(frontier, tolerance=self.config.drift, after_s=self.config.drift_s)
 
 

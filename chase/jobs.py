@@ -23,6 +23,8 @@ from zeus_core.gpus.base import Process
 from zeus_core.profiler import DriftWatch, Profiler
 
 MAX_JOBS = 256
+MAX_JOBS_PER_USER = 64
+MOST_UNITS = 1e15  # far beyond any count, and small enough that no product of it overflows
 MAX_GPUS = 64
 _ID = re.compile(r"[0-9a-f]{8,32}")
 
@@ -68,8 +70,8 @@ class Registration:
             raise JobRefused(422, "bad-gpus", f"a job names 1 to {MAX_GPUS} different GPUs, not {list(self.gpus)!r}")
         for name in ("total_units", "units_done"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise JobRefused(422, "bad-units", f"{name} must be a finite number of at least 0, not {value!r}")
+            if value is not None:
+                _check_units(name, value)
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class Account:
     energy_j: float
     power_limit_w: float | None
     methods: set[str] = field(default_factory=set)
+    shared: bool = False
 
 
 @dataclass(slots=True)
@@ -103,14 +106,15 @@ class Job:
     units_done: float = 0.0
     moved_s: float = -math.inf  # when units_done last grew
     energy_j: float = 0.0
-    methods: set[str] = field(default_factory=set)
     profile: str | None = None
     frontier: Frontier | None = None
     frontier_source: str = ""
     frontier_key: str = ""
+    adopted_at: datetime | None = None
     profiler: Profiler | None = None
     drift: DriftWatch | None = None
     unmeasurable: str = ""
+    unmeasurable_until_s: float = -math.inf
     refusals: int = 0
     reference_g: float | None = None
     mode: str | None = None
@@ -122,6 +126,11 @@ class Job:
     recorded_s: float = -math.inf
     decisions: int = 0
     account: Account | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether savings may be booked against the frontier: measured in this run, or seen to agree with it."""
+        return self.frontier_source == "measured" or (self.drift is not None and self.drift.agreed)
 
     def record(self) -> JobRecord:
         return JobRecord(
@@ -171,11 +180,12 @@ class JobTable:
         """Take a job in, or find it again by its id. Raises ``JobRefused``."""
         if wanted.id in self._jobs:
             job = self.get(wanted.id, peer)
+            if (wanted.gpus, region) != (job.gpus, job.region):
+                raise JobRefused(409, "other-gpus", f"job {job.id} is registered on other GPUs or in another region")
             _restate(job, wanted, policy)
             self._progress(job, wanted.units_done)
             return job
-        if len(self._jobs) >= MAX_JOBS:
-            raise JobRefused(503, "too-many-jobs", f"{MAX_JOBS} jobs are registered already")
+        self._check_room(peer)
         for uuid in wanted.gpus:
             self._may_use(uuid, peer, known)
         job = Job(
@@ -192,14 +202,14 @@ class JobTable:
             policy=dict(wanted.policy),
             total_units=wanted.total_units,
             units_done=wanted.units_done,
+            moved_s=self._clock.monotonic(),
             profile=wanted.profile,
         )
         self._jobs[job.id] = job
         return job
 
     def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
-        if not (math.isfinite(units_done) and units_done >= 0):
-            raise JobRefused(422, "bad-units", f"units_done must be a finite number of at least 0, not {units_done!r}")
+        _check_units("units_done", units_done)
         job = self.get(job_id, peer)
         self._progress(job, units_done)
         return job
@@ -223,6 +233,13 @@ class JobTable:
             job.units_done = units_done
             job.moved_s = now_s
 
+    def _check_room(self, peer: Peer) -> None:
+        mine = sum(job.uid == peer.uid for job in self)
+        if len(self._jobs) >= MAX_JOBS or (peer.uid != 0 and mine >= MAX_JOBS_PER_USER):
+            raise JobRefused(
+                503, "too-many-jobs", f"{len(self._jobs)} jobs are registered already, {mine} of them yours"
+            )
+
     def _may_use(self, uuid: str, peer: Peer, known: Sequence[str]) -> None:
         if uuid not in known:
             raise JobRefused(404, "unknown-gpu", f"this node has no GPU {uuid}; it has {', '.join(known) or 'none'}")
@@ -232,16 +249,21 @@ class JobTable:
             raise JobRefused(403, "gpu-taken", f"a job of another user is registered on GPU {uuid}")
 
 
+def _check_units(name: str, value: float) -> None:
+    if not 0 <= value <= MOST_UNITS:  # false for NaN
+        raise JobRefused(422, "bad-units", f"{name} must be a number from 0 to {MOST_UNITS:g}, not {value!r}")
+
+
 def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
     """What is said later counts: a launcher registers before its command knows what it counts.
 
-    Another unit or profile makes another frontier, so what was known of the old one is let go.
+    Another name, unit or profile makes another frontier, so what was known of the old one is let go.
     """
-    if (wanted.units, wanted.profile) != (job.units, job.profile):
+    if (wanted.name, wanted.units, wanted.profile) != (job.name, job.units, job.profile):
         job.units, job.profile = wanted.units, wanted.profile
         job.frontier = job.profiler = job.drift = None
-        job.frontier_source = job.unmeasurable = ""
-    job.total_units = wanted.total_units
+        job.frontier_source, job.unmeasurable = "", ""
+    job.name, job.total_units = wanted.name, wanted.total_units
     job.policy, job.policy_config = dict(wanted.policy), policy
 
 

@@ -6,6 +6,8 @@ them apart.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from chase import accounting
 from chase.accounting import JobSummary
 from chase.clock import Clock
@@ -23,6 +25,7 @@ class Ledger:
         self._store = store
         self._clock = clock
         self._last: dict[str, float] = {}
+        self._sampled = (clock.now(), clock.monotonic())
 
     def open(self, job: Job) -> None:
         job.account = self._account(job)
@@ -32,8 +35,10 @@ class Ledger:
         """Whether some GPU has no energy counter, so that its energy depends on how often it is looked at."""
         return any(reading.method == "integrated" for reading in self._meter.read().values())
 
-    def sample(self, jobs: JobTable) -> None:
-        for uuid, reading in self._meter.sample().items():
+    def sample(self, jobs: JobTable, only: Collection[str] | None = None) -> None:
+        """Read the meter, of ``only`` these GPUs if given, and book what was drawn since to the jobs that are there."""
+        self._sampled = (self._clock.now(), self._clock.monotonic())
+        for uuid, reading in self._meter.sample(only).items():
             drawn_j = reading.joules - self._last.get(uuid, reading.joules)
             self._last[uuid] = reading.joules
             sharing = jobs.on_gpu(uuid)
@@ -41,20 +46,25 @@ class Ledger:
                 job.energy_j += drawn_j / len(sharing)
                 if job.account is not None:
                     job.account.methods.add(reading.method)
+                    job.account.shared |= len(sharing) > 1
 
     def post(self, job: Job, outlook: Outlook, pue: float, account_s: float) -> None:
-        """Close the open interval if it is ``account_s`` old, or if the limit changed, and begin the next."""
+        """Close the open interval if it is ``account_s`` old, or if the limit changed, and begin the next.
+
+        Both at the moment of the last sample, so that intervals meet end to end however long a tick takes.
+        """
         account = job.account
-        limit_w = job.setting.power_limit_w if job.setting else None
+        limit_w = _in_force_w(job)
         if account is None:
             return
-        seconds = self._clock.monotonic() - account.began_s
+        at, at_s = self._sampled
+        seconds = at_s - account.began_s
         if seconds <= 0 or (seconds < account_s and limit_w == account.power_limit_w):
             return
         interval = accounting.interval(
             job_id=job.id,
             start=account.began,
-            end=self._clock.now(),
+            end=at,
             seconds=seconds,
             units=job.units_done - account.units,
             energy_j=job.energy_j - account.energy_j,
@@ -63,6 +73,7 @@ class Ledger:
             point=outlook.now,
             pue=pue,
             frontier=job.frontier,
+            compare=job.trusted and not account.shared,
         )
         self._store.add_interval(interval)
         job.account = self._account(job)
@@ -80,8 +91,12 @@ class Ledger:
         return accounting.summarise(rows, job.frontier)
 
     def _account(self, job: Job) -> Account:
-        limit_w = job.setting.power_limit_w if job.setting else None
-        return Account(self._clock.now(), self._clock.monotonic(), job.units_done, job.energy_j, limit_w)
+        return Account(*self._sampled, job.units_done, job.energy_j, _in_force_w(job))
+
+
+def _in_force_w(job: Job) -> float | None:
+    """The limit that was read back, None where it was not ours: what was wished for is not what was drawn at."""
+    return job.in_force.power_limit_w if job.in_force else None
 
 
 def _method(methods: set[str]) -> str:

@@ -145,9 +145,12 @@ def choose(given: PolicyInput) -> Choice:
     left_alone = _left_alone(given)
     if left_alone is not None:
         return left_alone
-    if given.measure is not None and given.hold is None:
-        return Choice(given.measure, PROFILING, "profiling", f"measuring the frontier at {given.measure}: {given.note}")
     frontier = given.frontier
+    # Efficiency-first cannot be held before it is known where it is.
+    if given.measure is not None and (given.hold is None or (given.hold == EFFICIENCY and frontier is None)):
+        later = f" (then held at {given.hold})" if given.hold else ""
+        reason = f"measuring the frontier at {given.measure}: {given.note}{later}"
+        return Choice(given.measure, PROFILING, "profiling", reason)
     if frontier is None:
         reason = given.note or "no frontier is known yet"
         return Choice(None, OFF, "no-frontier", f"{reason}: the GPU is left as it was found")
@@ -209,7 +212,7 @@ def _threshold_mode(given: PolicyInput, now: float, above: float, below: float) 
 def _chase(given: PolicyInput, frontier: Frontier) -> Choice:
     """Eq 6 of the Chase paper: argmin of [eta*P*CI + (1 - eta)*MaxPower*MaxCI] / throughput over the hull."""
     grid = given.grid
-    if grid.g_per_kwh is None or not grid.reference_g:
+    if grid.g_per_kwh is None or grid.reference_g is None or grid.reference_g <= 0 or given.max_power_w <= 0:
         return _without_signal(given, frontier)
     relative = grid.g_per_kwh / grid.reference_g
     rule = ZeusCost(given.rules.eta, given.max_power_w).priced(relative)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import math
 import os
 import shutil
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -37,14 +39,21 @@ from chase.controller import Controller
 from chase.errors import ChaseError, ConfigError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
+from chase.repricing import reprice_recent
 from chase.signal import GridSignal
 from chase.store import Keep, Store
-from zeus_core.gpus.base import GpuSystem
+from zeus_core.gpus.base import GpuError, GpuSystem
 
 log = structlog.get_logger("chase.service")
 _STOP_S = 10.0
 _SAMPLE_S = 1.0
 _RAMP_S = 1.0
+_LATE_TICKS = 3
+_LATE_S = 1.0
+_LOOK_S = 60.0
+_GIVE_UP_S = 300.0
+_TELL_AGAIN_S = 60.0
+_REPRICE_H = 72
 _SHORTEST_S = 0.05  # between two ticks of one kind, however fast a simulated clock runs
 
 
@@ -72,6 +81,9 @@ class Service:
         self._notify = Notifier()
         self._cleanup: list[Callable[[], object]] = []
         self._began_s = self.clock.monotonic()
+        self._look_at_s = self._answered_s = time.monotonic()
+        self._fed_s = -math.inf
+        self._told_late: dict[str, float] = {}
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -103,8 +115,11 @@ class Service:
         # Last in, first out: a GPU is given back before anything slow is waited for.
         self._cleanup.remove(self.controller.close)
         self._cleanup.append(self.controller.close)
-        text = f"chase {__version__} in {self.controller.control[0]} mode on {len(self.controller.gpus)} GPU(s)"
-        self.events("started", "info", text, gpus=self.system.kind, pid=os.getpid())
+        gpus = f"{len(self.controller.gpus)} {self.system.kind} GPU(s)"
+        text = f"chase {__version__} on {gpus}, region {self.loaded.region.id}"
+        self.events("started", "info", text, socket=str(service.socket_path), db=str(service.db_path), pid=os.getpid())
+        stopped = partial(self.events, "stopped", "info", "stopped")
+        self._cleanup.insert(self._cleanup.index(self.store.close) + 1, stopped)
         self._notify("READY=1")
 
     def main_loop(self) -> None:
@@ -112,6 +127,36 @@ class Service:
             if self._reload.is_set():
                 self._reload.clear()
                 self.reload()
+            self.look()
+
+    def look(self) -> None:
+        """Once a second: tell the service manager that the control loop is alive, and see whether the driver is.
+
+        A control loop that hangs must look hung: nothing is said once its last tick is older than a few intervals.
+        """
+        real_s = (self.clock.monotonic() - self.controller.ticked_s) / self.clock.rate
+        alive = real_s < max(_LATE_TICKS * self.config.control.interval_s / self.clock.rate, _LATE_S)
+        now_s = time.monotonic()
+        if alive and now_s - self._fed_s >= self._notify.watchdog_s:
+            self._fed_s = now_s
+            self._notify("WATCHDOG=1")
+        if now_s >= self._look_at_s:
+            self._look_at_s = now_s + _LOOK_S
+            self._look_for_gpus(now_s)
+
+    def _look_for_gpus(self, now_s: float) -> None:
+        """A driver that was exchanged under us answers only a new process, so leave it to the service manager."""
+        try:
+            self.system.gpus()
+        except GpuError as error:
+            self.events("driver-gone", "error", f"no GPU answers: {error}", once=True)
+            if now_s - self._answered_s > _GIVE_UP_S:
+                raise ChaseError(f"no GPU has answered for {_GIVE_UP_S:.0f} s: {error}") from error
+            return
+        self._answered_s = now_s
+        self.events.forget("driver-gone")
+        for index, fault in getattr(self.system, "missing", {}).items():
+            self.events("gpu-missing", "warning", f"GPU {index} does not answer: {fault}", once=True)
 
     def stop(self) -> None:
         self._stop.set()
@@ -134,10 +179,21 @@ class Service:
         except ChaseError as error:
             self.events("reload-failed", "error", f"the configuration was not taken: {error}")
         else:
-            self.config = loaded.config
-            self.controller.reconfigure(loaded.config, loaded.region)
-            self.events("reloaded", "info", "the configuration was read again")
+            self._take(loaded)
         self._notify("READY=1")
+
+    def _take(self, loaded: Loaded) -> None:
+        """What may change while running does; what cannot is named, and stays as it was."""
+        kept = needs_restart(self.loaded, loaded)
+        before, self.config = self.config, loaded.config
+        self.controller.reconfigure(loaded.config, loaded.region)
+        if loaded.config.control.interval_s != before.control.interval_s:
+            seconds = self._period_s(loaded.config.control.interval_s)
+            self._scheduler.reschedule_job("control", trigger="interval", seconds=seconds)
+        text = "the configuration was read again"
+        if kept:
+            text += f"; these need a restart and are as before: {', '.join(kept)}"
+        self.events("reloaded", "warning" if kept else "info", text)
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
@@ -180,6 +236,7 @@ class Service:
         if self.controller.integrates:
             self._every(scheduler, "sample", _SAMPLE_S, self.controller.sample)
         self._every(scheduler, "housekeeping", 86400.0, self._housekeeping, first_s=3600.0)
+        self._every(scheduler, "reprice", 3600.0, self._reprice, first_s=3600.0)
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # the listener tells what is worth telling
         self._scheduler = scheduler
         scheduler.start()
@@ -195,13 +252,14 @@ class Service:
         first_s: float = 0.0,
     ) -> None:
         first = datetime.now(UTC) + timedelta(seconds=first_s / self.clock.rate)
-        period = max(seconds / self.clock.rate, _SHORTEST_S)
-        scheduler.add_job(work, "interval", seconds=period, id=name, next_run_time=first)
+        scheduler.add_job(work, "interval", seconds=self._period_s(seconds), id=name, next_run_time=first)
+
+    def _period_s(self, seconds: float) -> float:
+        return max(seconds / self.clock.rate, _SHORTEST_S)
 
     def _tick(self) -> None:
         if self.controller.tick():
             self._again_soon()
-        self._notify("WATCHDOG=1")  # fed by the control loop alone: a hung loop must look hung
 
     def _again_soon(self) -> None:
         """A limit that rises by the ramp goes on at the next second, not at the next tick."""
@@ -217,16 +275,35 @@ class Service:
         self.store.checkpoint()
         self.events("pruned", "info", "old rows were dropped", removed=removed)
 
+    def _reprice(self) -> None:
+        """Sources revise the last days: what was drawn then is priced at what is known of it now."""
+        now = self.clock.now()
+        region, grid = self.loaded.region, self.controller.signals[self.loaded.region.id]
+        reading = grid.outlook().now
+        if reading is None:
+            return
+        since = now - timedelta(hours=_REPRICE_H)
+        series = self.store.points(zone=reading.zone, source=reading.source, start=since, end=now)
+        reprice_recent(self.store, series, pue=region.pue, region=region.id, since=since)
+
     def _on_tick_event(self, event: JobExecutionEvent) -> None:
-        if event.code == EVENT_JOB_ERROR:
+        """Missed, failed and overrunning ticks are recorded, of each kind one a minute at the most."""
+        failed = event.code == EVENT_JOB_ERROR
+        code = "tick-failed" if failed else "tick-late"
+        now_s, key = time.monotonic(), f"{code} {event.job_id}"
+        if now_s - self._told_late.get(key, -_TELL_AGAIN_S) < _TELL_AGAIN_S:
+            return
+        self._told_late[key] = now_s
+        if failed:
             text = f"{event.job_id} tick failed: {type(event.exception).__name__}: {event.exception}"
             log.error(text, traceback=event.traceback)
-            self.events("tick-failed", "error", text, once=True)
+            self.events(code, "error", text)
         else:
-            self.events("tick-late", "warning", f"{event.job_id} tick came late or overran its interval", once=True)
+            self.events(code, "warning", f"{event.job_id} tick came late or overran its interval")
 
     def _start_api(self) -> None:
-        listener = listen(self.config.service.socket_path, self.config.service.socket_group)
+        path = self.config.service.socket_path  # a reload may name another; this is the one that is ours
+        listener = listen(path, self.config.service.socket_group)
         app = create_app(self.controller, lambda: self.config, self._facts)
         server = uvicorn.Server(uvicorn.Config(app, http=PeerProtocol, **server_settings()))
         thread = threading.Thread(target=server.run, args=([listener],), name="api", daemon=True)
@@ -235,7 +312,7 @@ class Service:
         def stop() -> None:
             server.should_exit = True
             thread.join(_STOP_S)
-            self.config.service.socket_path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
         self._cleanup.append(stop)
 
@@ -279,6 +356,23 @@ def run(load: Callable[[], Loaded]) -> int:
     return Service(loaded, again=load).run()
 
 
+# The service is built of these once; everything else follows a reload.
+_BUILT_OF = ("service", "simulated", "signal", "store", "log")
+_FOLLOWS = frozenset({"interval_s", "heartbeat_s", "account_s"})
+
+
+def needs_restart(before: Loaded, after: Loaded) -> list[str]:
+    """Dotted keys that changed and that only a restart takes up."""
+    changed = [
+        f"{section}.{key}"
+        for section, values in after.config.model_dump().items()
+        if section in {*_BUILT_OF, "control"}
+        for key, value in values.items()
+        if value != before.config.model_dump()[section][key] and not (section == "control" and key in _FOLLOWS)
+    ]
+    return changed + (["the region's sources"] if before.region.sources != after.region.sources else [])
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -290,7 +384,9 @@ def _make_folder(folder: Path) -> None:
 
 def _instance_lock(path: Path) -> Callable[[], None]:
     """One service a node, by a lock that the kernel drops with its holder. Raises ``TryLater`` naming the holder."""
-    file = path.open("a+")
+    # Nobody else may open it, or anybody could hold the lock and keep the service from starting.
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
+    os.fchmod(file.fileno(), 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -298,6 +394,7 @@ def _instance_lock(path: Path) -> Callable[[], None]:
         holder = file.read(20).strip() or "unknown"
         file.close()
         raise TryLater(f"another chase service runs here already (pid {holder}, lock {path})") from None
+    file.seek(0)
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
@@ -322,6 +419,8 @@ def server_settings() -> dict[str, Any]:
 
 def listen(path: Path, group: str | None) -> socket.socket:
     """The API's socket, never open wider than 0660 for a moment; the instance lock makes replacing a stale one safe."""
+    if path.exists() and not path.is_socket():
+        raise ChaseError(f"{path} exists and is no socket, so it is not replaced; set service.socket")
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     before = os.umask(0o117)

@@ -10,7 +10,6 @@ from chase.jobs import Job
 from chase.records import HoldRecord
 from chase.signal import describe
 from zeus_core.actuation.base import GpuState
-from zeus_core.gpus.base import Gpu, GpuError
 
 
 def status_dict(controller: Controller, facts: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +32,8 @@ def status_dict(controller: Controller, facts: dict[str, Any]) -> dict[str, Any]
 
 
 def job_dict(job: Job) -> dict[str, Any]:
-    measuring = job.profiler.progress if job.profiler else None
+    profiler, frontier = job.profiler, job.frontier  # once: the controller's thread may change them meanwhile
+    measuring = profiler.progress if profiler else None
     return {
         "id": job.id,
         "name": job.name,
@@ -47,9 +47,14 @@ def job_dict(job: Job) -> dict[str, Any]:
         "registered_at": _iso(job.registered_at),
         "mode": job.mode or "off",
         "setting": job.setting.to_dict() if job.setting else {},
+        "in_force_w": job.in_force.power_limit_w if job.in_force else None,
         "reason": job.reason,
         "policy": job.policy_config.name,
-        "frontier": job.frontier_source if job.frontier else f"measuring {measuring}" if measuring else "none",
+        "frontier": job.frontier_source
+        if frontier
+        else f"measuring {measuring[0]} of {measuring[1]}"
+        if measuring
+        else "none",
         "energy_j": job.energy_j,
         "decisions": job.decisions,
     }
@@ -81,16 +86,9 @@ def _gpu(controller: Controller, uuid: str, state: GpuState | None) -> dict[str,
         "foreign_w": state.foreign_w if state else None,
         "can_set": state.can_set if state else False,
         "reason": state.reason if state else "not seen yet",
-        "mig_uuids": _mig_uuids(gpu),
+        "mig_uuids": list(controller.slices.get(uuid, ())),
         "jobs": [job.id for job in controller.jobs.on_gpu(uuid)],
     }
-
-
-def _mig_uuids(gpu: Gpu) -> list[str]:
-    try:
-        return list(gpu.mig_uuids())
-    except GpuError:
-        return []
 
 
 def _signal(controller: Controller, region: str) -> dict[str, Any]:

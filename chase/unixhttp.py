@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -107,6 +108,13 @@ def _exists(path: Path) -> bool:
         return False
 
 
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:  # gone again
+        return True
+
+
 def _user_socket(env: Mapping[str, str]) -> Path:
     """The same rule as the configuration's ``run_dir`` of an unprivileged service."""
     if env.get("XDG_RUNTIME_DIR"):
@@ -118,6 +126,8 @@ def _user_socket(env: Mapping[str, str]) -> Path:
 def _unreachable(path: Path, error: OSError | http.client.HTTPException) -> ChaseError:
     if isinstance(error, PermissionError):
         return ChaseError(f"{path}: not yours to use; ask to be put into the service's socket group ({error})")
+    if isinstance(error, ConnectionRefusedError) and not _is_socket(path):
+        return ChaseError(f"{path} is not a socket; name the service's with --socket or CHASE_SOCKET")
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
         return TryLater(f"no service answers at {path}; start one with 'chase serve', or name its socket with --socket")
     if isinstance(error, TimeoutError):
@@ -132,6 +142,8 @@ def _parse(status: int, raw: bytes, what: str) -> dict[str, Any]:
         data = json.loads(raw) if raw else {}
     except (ValueError, RecursionError):
         data = None
+    if not isinstance(data, dict) and status in _LATER:  # a server too busy to reach our own code
+        raise TryLater(f"the service is busy (HTTP {status} for {what})")
     if not isinstance(data, dict):
         raise ChaseError(f"the answer to {what} (HTTP {status}) is not a JSON object; is another program there?")
     if status < HTTPStatus.MULTIPLE_CHOICES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,10 +62,11 @@ class EnergyMeter:
         self._windows: dict[str, _Window] = {}
         self._lock = threading.Lock()
 
-    def sample(self) -> dict[str, Reading]:
-        """Read every GPU, then as ``read``. A GPU that fails is counted and flagged; the others go on."""
-        for curve in self._curves.values():
-            curve.sample()
+    def sample(self, uuids: Collection[str] | None = None) -> dict[str, Reading]:
+        """Read every GPU, or these alone, then as ``read``. A GPU that fails is counted and flagged; others go on."""
+        for uuid, curve in self._curves.items():
+            if uuids is None or uuid in uuids:
+                curve.sample()
         return self.read()
 
     def read(self) -> dict[str, Reading]:

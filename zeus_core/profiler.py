@@ -260,9 +260,15 @@ class DriftWatch:
         self._slice_s = after_s / 10.0
         self._runs: dict[Setting, tuple[int, float]] = {}  # faster 1, as measured 0, slower -1; seconds of it
         self._told = False
+        self._agreed = False
         self._point: OperatingPoint | None = None
         self._last: Sample | None = None
         self._stretch = Stretch()
+
+    @property
+    def agreed(self) -> bool:
+        """Whether some stretch of training ran at the rate that the frontier says, and no drift was told since."""
+        return self._agreed and not self._told
 
     def observe(
         self,
@@ -290,6 +296,7 @@ class DriftWatch:
         excess = found.units / found.seconds * point.seconds_per_unit - 1.0
         within = abs(excess) <= max(self._tolerance, 2.0 * point.spread)
         side = 0 if within else 1 if excess > 0 else -1
+        self._agreed = self._agreed or within
         before, seconds = self._runs.get(point.setting, (side, 0.0))
         # The first slice of a new run may be half of what was before it, so it does not count yet.
         self._runs[point.setting] = side, seconds + found.seconds if side == before else 0.0

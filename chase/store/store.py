@@ -249,7 +249,7 @@ def _end_job(db: Database, row: dict[str, Any] | None, values: dict[str, Any]) -
             " WHERE id = :id AND state = 'running'",
             values,
         )
-    _end_hold(db, (values["at"], values["id"]))
+    _end_hold(db, (values["at"], values["id"], None, None))
 
 
 def _add_hold(db: Database, row: dict[str, Any]) -> int | None:

@@ -66,7 +66,6 @@ class TestWhoCalls:
             ("POST", f"/v1/jobs/{ID}/report", {"units_done": 5}),
             ("POST", f"/v1/jobs/{ID}/end", {"units_done": 5}),
             ("POST", "/v1/holds", {"mode": "off", "job": ID}),
-            ("POST", "/v1/holds", {"mode": "off"}),
             ("DELETE", "/v1/holds", {"job": ID}),
         ],
     )
@@ -152,3 +151,41 @@ class TestBadInput:
             status, answer = served.post(path, json.dumps(data).encode())
             assert status in {404, 422}
             assert answer["error"]["message"]
+
+
+class TestCrowds:
+    def test_a_connection_that_asks_nothing_is_closed(self, served, monkeypatch):
+        """Idle connections must not hold the places of those who have something to say."""
+        import socket
+
+        monkeypatch.setattr("chase.api.FIRST_REQUEST_S", 0.2)
+        with socket.socket(socket.AF_UNIX) as idle:
+            idle.settimeout(5)
+            idle.connect(str(served.path))
+            assert idle.recv(1) == b""
+
+    def test_a_slow_half_request_is_closed_too(self, served, monkeypatch):
+        """Half a header is not a request."""
+        import socket
+
+        monkeypatch.setattr("chase.api.FIRST_REQUEST_S", 0.2)
+        with socket.socket(socket.AF_UNIX) as slow:
+            slow.settimeout(5)
+            slow.connect(str(served.path))
+            slow.sendall(b"GET /v1/status HTTP/1.1\r\nHost")
+            assert slow.recv(1) == b""
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/v1/holds", b'{"mode": "off", "job": "\\ud800"}'),
+            ("/v1/jobs", b'{"id": "aaaaaaaaaaaaaaaa", "name": "x", "gpus": ["g"], "policy": {"\\ud800": 1}}'),
+            ("/v1/holds", b'{"mode": "off", "until": "9999-12-31T23:59:59-14:00"}'),
+            ("/v1/holds", b'{"mode": "off", "until": "2020-01-01T00:00:00Z"}'),
+        ],
+    )
+    def test_odd_text_and_times_are_answered(self, served, path, body):
+        """Half a surrogate pair, a time beyond the calendar, a time that is over: an error of ours."""
+        status, answer = served.post(path, body)
+        assert status in {404, 422}
+        assert answer["error"]["message"]

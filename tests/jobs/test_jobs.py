@@ -101,7 +101,7 @@ class TestRegistration:
     def test_there_is_a_bound(self, table):
         """A client gone mad cannot fill the service's memory."""
         for number in range(MAX_JOBS):
-            add(table, job_id=f"{number:016x}")
+            add(table, peer=ROOT, job_id=f"{number:016x}")
         with refused(503, "too-many-jobs"):
             add(table, job_id="f" * 16)
 

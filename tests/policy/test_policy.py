@@ -222,3 +222,10 @@ def test_any_decision_can_be_taken_again_from_its_record(policy_input):
     revived = PolicyInput.from_dict(json.loads(json.dumps(policy_input.to_dict(), allow_nan=False)))
     first = json.dumps(choose(policy_input).to_dict(), allow_nan=False, sort_keys=True)
     assert json.dumps(choose(revived).to_dict(), allow_nan=False, sort_keys=True) == first
+
+
+@pytest.mark.parametrize("reference", [-20.0, 0.0])
+def test_a_reference_that_is_not_positive_is_no_signal(reference):
+    """A marginal intensity may be negative; divided by it the rule would turn round."""
+    given_ = replace(at(400.0, rules=Rules(name="chase")), grid=replace(BAND, g_per_kwh=400.0, reference_g=reference))
+    assert choose(given_).code == "no-signal"

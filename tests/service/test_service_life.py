@@ -64,34 +64,45 @@ def codes(service: Service) -> list[str]:
         return [event.code for event in log.events()]
 
 
-class TestServiceManager:
-    def test_ready_watchdog_and_stopping(self, start, tmp_path, monkeypatch):
-        """READY once it serves, WATCHDOG from the control loop, STOPPING at the end."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            manager.bind(str(tmp_path / "notify"))
-            manager.settimeout(5)
-            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-            service = start()
-            said = {manager.recv(100) for _ in range(4)}
-            assert {b"READY=1", b"WATCHDOG=1"} <= said
-            service.shutdown()
-            last = b""
-            while last != b"STOPPING=1":
-                last = manager.recv(100)
+@pytest.fixture
+def manager(tmp_path, monkeypatch) -> Iterator[socket.socket]:
+    """The service manager's end: it wants a sign of life every second."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(tmp_path / "notify"))
+        sock.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+        yield sock
 
-    def test_a_hung_control_loop_starves_the_watchdog(self, start, tmp_path, monkeypatch):
-        """Nothing else feeds it: polls and the API go on, and the service manager sees a hung service."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            manager.bind(str(tmp_path / "notify"))
-            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-            service = start()
-            go_on = threading.Event()
-            monkeypatch.setattr(service.controller, "tick", lambda: go_on.wait(10) and False)
-            try:
-                manager.settimeout(1.0)
-                assert b"WATCHDOG=1" not in until_silent(manager)
-            finally:
-                go_on.set()
+
+class TestServiceManager:
+    def test_ready_watchdog_and_stopping(self, start, manager):
+        """READY once it serves, WATCHDOG while the control loop ticks, STOPPING at the end."""
+        service = start()
+        assert manager.recv(100) == b"READY=1"
+        until(lambda: service.controller.states, "the first tick")
+        service.look()
+        assert manager.recv(100) == b"WATCHDOG=1"
+        service.look()  # sooner than is wanted, so nothing is said
+        service.shutdown()
+        assert manager.recv(100) == b"STOPPING=1"
+
+    def test_a_hung_control_loop_starves_the_watchdog(self, start, manager, monkeypatch):
+        """The main loop goes on, the API goes on, and the service manager hears nothing."""
+        service = start()
+        go_on = threading.Event()
+        monkeypatch.setattr(service.controller, "tick", lambda: go_on.wait(20) and False)
+        try:
+            until(lambda: service.clock.monotonic() - service.controller.ticked_s > 1.1, "the last tick is old")
+            manager.setblocking(False)
+            with suppress(BlockingIOError):
+                while manager.recv(100):
+                    pass
+            service.look()
+            with pytest.raises(BlockingIOError):
+                manager.recv(100)
+        finally:
+            go_on.set()
 
     def test_a_manager_that_is_gone_harms_nobody(self, start, tmp_path, monkeypatch):
         """A NOTIFY_SOCKET that leads nowhere is ignored."""
@@ -142,7 +153,7 @@ class TestBadLuck:
 
         monkeypatch.setattr(service.controller, "tick", sometimes)
         until(lambda: len(ticks) > 6, "ticks after the failure")
-        assert codes(service).count("tick-failed") == 1
+        assert codes(service).count("tick-failed") == 1  # of each kind one a minute at the most
 
     def test_control_goes_on_without_a_database(self, start):
         """The file damaged while running: limits still move, it is kept aside, and a new one is begun."""
@@ -196,23 +207,14 @@ class TestStarting:
         from zeus_core.gpus import nvml
         from zeus_core.gpus.base import Unavailable
 
-        def none(*_: object, **__: object) -> None:
+        def none(*_: object) -> None:
             raise Unavailable("libnvidia-ml.so.1 was not found")
 
-        monkeypatch.setattr(nvml, "NvmlSystem", none)
+        monkeypatch.setattr(nvml.NvmlSystem, "gpus", none)
         service = Service(loaded(tmp_path, control__gpus="nvml"))
         with pytest.raises(ChaseError, match="chase demo"):
             service.startup()
         service.shutdown()
-
-
-def until_silent(manager: socket.socket) -> list[bytes]:
-    """What is said after what was on its way already, until nothing comes for a second."""
-    said: list[bytes] = []
-    with suppress(TimeoutError):
-        while True:
-            said.append(manager.recv(100))
-    return said[10:]
 
 
 def damage(path: Path) -> None:
@@ -231,3 +233,42 @@ def decisions(path: Path) -> list[Any]:
             return log.decisions()
     except ChaseError:
         return []
+
+
+class TestReloadInPart:
+    def test_the_tick_follows_and_the_rest_is_named(self, start, tmp_path):
+        """A new interval is taken up; what only a restart takes up is named and stays as it was."""
+        service = start()
+        other = tmp_path / "other.sock"
+        other.write_text("somebody's file")
+        service._again = lambda: loaded(tmp_path, control__interval_s=0.05, service__socket=other)
+        service.reload()
+        with Reader(service.config.service.db_path) as log:
+            event = next(event for event in log.events() if event.code == "reloaded")
+        assert "service.socket" in event.message
+        assert service._scheduler.get_job("control").trigger.interval.total_seconds() == 0.05
+        service.shutdown()
+        assert other.read_text() == "somebody's file"
+        assert not (tmp_path / "run" / "chase.sock").exists()
+
+
+def test_the_lock_is_nobody_elses_to_hold(start, tmp_path):
+    """A lock that anybody may open is one that anybody may hold: the service would never start again."""
+    start()
+    assert (tmp_path / "run" / "chase.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_driver_that_is_gone_ends_the_service(start, monkeypatch):
+    """A driver exchanged under us answers only a new process, so after a while the service manager gets its turn."""
+    from zeus_core.gpus.base import Unavailable
+
+    service = start()
+
+    def gone() -> tuple:
+        raise Unavailable("version mismatch")
+
+    monkeypatch.setattr(service.system, "gpus", gone)
+    service._look_for_gpus(service._answered_s + 10)
+    assert "driver-gone" in codes(service)
+    with pytest.raises(ChaseError, match="version mismatch"):
+        service._look_for_gpus(service._answered_s + 1000)

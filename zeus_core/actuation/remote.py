@@ -105,7 +105,8 @@ class RemoteActuator:
         except OSError as error:
             self._hang_up()
             raise _ConnectionLost(
-                f"the connection to the actuator at {self._path} was lost ({error}); it gives the GPUs back then"
+                f"the connection to the actuator at {self._path} was lost ({error}); "
+                "it gives the GPUs back, if need be at its next start"
             ) from error
         if "error" in reply:
             raise _refusal(reply)
