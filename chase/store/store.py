@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chase.clock import Clock
@@ -64,8 +63,9 @@ class Store(Reader):
         return replace(health, ok=False, reason=self._read_fault) if health.ok and self._read_fault else health
 
     def close(self, timeout_s: float = 5.0) -> None:
-        self._writer.close(timeout_s)
+        """The writer goes last: SQLite folds the log into the file when its last connection closes."""
         super().close()
+        self._writer.close(timeout_s)
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until nothing is left in memory; False if that took too long."""
@@ -156,8 +156,9 @@ class Store(Reader):
         """Lift what is held for a job, or for the node where ``job_id`` is None; that of ``uid`` alone if given."""
         values = (utc_text(at), job_id, uid, uid)
         with self._mirror:
-            others = [hold for hold in self._held() if uid is not None and hold.job_id == job_id and hold.uid != uid]
-            self._open_holds = self._held(but=job_id) + others
+            self._open_holds = [
+                hold for hold in self._held() if hold.job_id != job_id or (uid is not None and hold.uid != uid)
+            ]
         self._writer.submit(Op("holds", lambda db: _end_hold(db, values), worth=Worth.STATE))
 
     def prune(self, now: datetime) -> dict[str, int]:
@@ -183,10 +184,11 @@ class Store(Reader):
             Op("intervals", lambda db: prices.update_prices(db, rows), rows=len(rows), worth=Worth.SPARE)
         )
 
-    def _held(self, *, but: str | EllipsisType | None = ...) -> list[HoldRecord]:
-        """The mirror's holds that are not over, without those of ``but``: a job, or None for the node."""
+    def _held(self, *, but: str | None = None) -> list[HoldRecord]:
+        """The mirror's holds that are not over, without those of the job ``but``."""
         now = self._clock.now()
-        return [hold for hold in self._open_holds if hold.job_id != but and (hold.until is None or hold.until > now)]
+        in_force = [hold for hold in self._open_holds if hold.until is None or hold.until > now]
+        return [hold for hold in in_force if but is None or hold.job_id != but]
 
     def _made(self, sql: str, parameters: Sequence[Any], make: Callable[[Row], R]) -> list[R]:
         try:

@@ -77,3 +77,18 @@ def test_lifting_leaves_the_others(store, path):
     store.add_hold(FOREVER)
     store.end_hold(None, T0)
     assert begun_anew(store, path) == [("off", JOB.id)]
+
+
+@pytest.mark.parametrize("job_id", [JOB.id, None])
+def test_lifting_what_one_person_held_leaves_what_others_hold(store, path, job_id):
+    """By the user's number; of the job or of the node, also in a new file."""
+    store.upsert_job(JOB)
+    for uid in (1000, 1001):
+        for held_for in (JOB.id, None):
+            store.add_hold(replace(FOREVER, uid=uid, job_id=held_for))
+    store.end_hold(job_id, T0, uid=1000)
+    other = None if job_id else JOB.id
+    left = {(1000, other), (1001, JOB.id), (1001, None)}
+    assert {(hold.uid, hold.job_id) for hold in store.holds(T0)} == left
+    assert len(begun_anew(store, path)) == 3
+    assert set(rows_of(path, "SELECT uid, job_id FROM holds")) == left

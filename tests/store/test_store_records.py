@@ -244,3 +244,12 @@ def test_export_of_an_unknown_table_names_the_known_ones(store):
     for name in ("secrets", "sqlite_master", "jobs; DROP TABLE jobs"):
         with pytest.raises(Exception, match=r"choose one of decisions, events"):
             store.export(name)
+
+
+def test_a_closed_log_is_one_file(path, open_store):
+    """After a clean end nothing is left in the write-ahead log, so the file may be copied alone."""
+    store = open_store()
+    store.upsert_job(JOB)
+    assert store.jobs() == [JOB]
+    store.close()
+    assert sorted(entry.name for entry in path.parent.iterdir() if entry.name.startswith(path.name)) == [path.name]
