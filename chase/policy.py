@@ -23,7 +23,7 @@ HOLD_MODES = (SPEED, EFFICIENCY, OFF)
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The intensity a decision goes by, in gCO2eq/kWh, None if there is none; ``freshness`` is fresh, stale or expired.
+    """The intensity a decision goes by, in gCO2eq/kWh, None if there is none; ``freshness`` is fresh, stale or fallback.
 
     ``efficiency_above_g`` and ``speed_below_g`` are the thresholds in force; ``reference_g`` is the fixed intensity of
     Chase's rule (MaxCI). Any of them is None where it is not known.
@@ -33,7 +33,7 @@ class Grid:
     kind: str = "none"
     source: str = ""
     age_s: float | None = None
-    freshness: str = "expired"
+    freshness: str = "fallback"
     efficiency_above_g: float | None = None
     speed_below_g: float | None = None
     reference_g: float | None = None

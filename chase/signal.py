@@ -19,7 +19,7 @@ from chase.forecast import extrapolate, fill_gaps
 from chase.source import Identity, Points, SourceState, checked, foreign
 from providers.base import IntensityPoint, Kind, NoData, Provider, ProviderError, Series
 
-FRESH, STALE, EXPIRED = "fresh", "stale", "expired"
+FRESH, STALE, FALLBACK = "fresh", "stale", "fallback"
 _REREAD = timedelta(hours=72)  # history is rewritten by its sources for days
 _HORIZON = timedelta(hours=48)
 _INSTANT = timedelta(microseconds=1)  # the interval that begins right now is one of those we want
@@ -50,7 +50,7 @@ class Outlook:
 
     at: datetime
     now: IntensityPoint | None = None
-    freshness: str = EXPIRED
+    freshness: str = FALLBACK
     age_s: float | None = None
     ahead: tuple[IntensityPoint, ...] = ()
     recent: tuple[IntensityPoint, ...] = ()
@@ -138,7 +138,7 @@ class GridSignal:
                         f"no observed value is young enough; {now.source} forecast instead ({state.problem or 'late'})"
                     )
                     ahead, recent = self._ahead(state, at), self._recent(state, at)
-                    return Outlook(at, now, EXPIRED, _forecast_age_s(now, at), ahead, recent, note)
+                    return Outlook(at, now, FALLBACK, _forecast_age_s(now, at), ahead, recent, note)
         return None
 
     def _from_typical(self, at: datetime) -> Outlook:
@@ -147,7 +147,7 @@ class GridSignal:
         ahead = tuple(self._typical.forecast(at, at + _HORIZON))
         recent = tuple(self._typical.observe(at - timedelta(days=7), at))
         note = "no source answers; the region's typical profile instead"
-        return Outlook(at, Series(ahead).at(at), EXPIRED, None, ahead, recent, note)
+        return Outlook(at, Series(ahead).at(at), FALLBACK, None, ahead, recent, note)
 
     def _ask(self, state: SourceState) -> bool:
         state.begin(self._clock.monotonic())

@@ -17,7 +17,7 @@ from chase.cli.where import database
 from chase.clock import Clock, SystemClock
 from chase.config import Loaded, load
 from chase.errors import StoreError
-from chase.signal import EXPIRED, GridSignal, Outlook, describe
+from chase.signal import FALLBACK, GridSignal, Outlook, describe
 from chase.store import open_readonly
 from providers.base import IntensityPoint, Series
 
@@ -59,7 +59,7 @@ def signal(
         grid.poll()
     outlook = grid.outlook()
     document = _document(grid, outlook, hours)
-    if not refresh and outlook.freshness == EXPIRED:
+    if not refresh and outlook.freshness == FALLBACK:
         document["note"] = "nothing stored is young enough, and the sources were not asked (--refresh asks them)"
     if as_json:
         emit_json(document)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from signal_bench import HOUR, NOW, Kept, Source, Typical, point
 
-from chase.signal import EXPIRED, FRESH, STALE, Limits, describe
+from chase.signal import FALLBACK, FRESH, STALE, Limits, describe
 from providers.base import (
     AuthError,
     BadRequest,
@@ -41,7 +41,7 @@ class TestAges:
         clock.advance(9 * 3600)
         grid.poll()
         outlook = grid.outlook()
-        assert (outlook.now.g_per_kwh, outlook.now.kind, outlook.freshness) == (109.0, Kind.FORECAST, EXPIRED)
+        assert (outlook.now.g_per_kwh, outlook.now.kind, outlook.freshness) == (109.0, Kind.FORECAST, FALLBACK)
         assert "503" in outlook.note
 
     def test_without_a_forecast_of_theirs_ours_stands_in(self, make, clock):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from signal_bench import HOUR, NOW, Source, Typical
 
 from chase.clock import ManualClock
-from chase.signal import EXPIRED, FRESH, STALE, GridSignal, Limits
+from chase.signal import FALLBACK, FRESH, STALE, GridSignal, Limits
 from providers.base import Kind, Transient
 
 RANKS = {"fresh": 0, "stale": 1, "published": 2, "own": 3, "nothing": 4}
@@ -30,9 +30,9 @@ class Part:
 EXPECTED = {
     "fresh": Part(FRESH, Kind.MEASURED),
     "stale": Part(STALE, Kind.MEASURED),
-    "published": Part(EXPIRED, Kind.FORECAST),
-    "own": Part(EXPIRED, Kind.FORECAST, ours=True),
-    "nothing": Part(EXPIRED, Kind.TYPICAL),
+    "published": Part(FALLBACK, Kind.FORECAST),
+    "own": Part(FALLBACK, Kind.FORECAST, ours=True),
+    "nothing": Part(FALLBACK, Kind.TYPICAL),
 }
 
 
@@ -118,7 +118,7 @@ def test_a_published_forecast_that_misses_now_leaves_now_to_ours(make, clock):
     grid.poll()
     clock.advance(1000)
     outlook = grid.outlook()
-    assert (outlook.now.kind, outlook.now.source, outlook.freshness) == (Kind.FORECAST, "chase", EXPIRED)
+    assert (outlook.now.kind, outlook.now.source, outlook.freshness) == (Kind.FORECAST, "chase", FALLBACK)
     assert [p.source for p in outlook.ahead[:9]] == ["chase"] * 3 + ["first"] * 5 + ["chase"]
     assert all(a.end == b.start for a, b in pairwise(outlook.ahead))
 
