@@ -48,7 +48,7 @@ def main() -> None:
             job.step()
             if wish(job) != shown and (job.connected or shown):
                 shown = wish(job)
-                say(f"{shown} ({job.reason})" if job.connected else shown)
+                say(f"{shown} ({job.reason})" if job.connected and job.reason else shown)
     say(f"{job.units_done:.0f} steps")
 
 

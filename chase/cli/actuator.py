@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import grp
 import logging
+import os
 import pwd
 from pathlib import Path
 
 import click
 
 from chase.cli import options
-from chase.cli.output import is_verbose, say
+from chase.cli.output import is_verbose
 from chase.errors import ChaseError, TryLater
 from chase.notify import Notifier
 from zeus_core.actuation import server
 from zeus_core.actuation.base import ActuationError, HeldElsewhere
 from zeus_core.gpus.base import GpuError
 from zeus_core.gpus.nvml import NvmlSystem
+
+log = logging.getLogger(__name__)
 
 
 @click.command(
@@ -26,7 +29,7 @@ from zeus_core.gpus.nvml import NvmlSystem
         "sudo chase actuator --uid 990 --socket /run/chase-actuator/actuator.sock --state-dir /var/lib/chase-actuator",
     ),
 )
-@click.option("--uid", type=click.IntRange(min=0), help="The one user, by number, that it serves.")
+@click.option("--uid", type=options.Whole(min=0), help="The one user, by number, that it serves.")
 @click.option("--user", metavar="NAME", help="The one user, by name, that it serves.")
 @click.option(
     "--group", metavar="NAME", help="Let this group connect too, where the service's user is its only member."
@@ -51,21 +54,19 @@ from zeus_core.gpus.nvml import NvmlSystem
 @click.option(
     "--lock-dir",
     type=options.FOLDER,
-    default=Path("/run/chase-actuator/locks"),
-    show_default=True,
     metavar="DIR",
-    help="Where each GPU has its lock.",
+    help="Where each GPU has its lock; the folder locks beside the socket, if not given.",
 )
 @click.option(
     "--lease-s",
-    type=click.FloatRange(min=1),
+    type=options.Number(min=1),
     default=30.0,
     show_default=True,
     help="Silence after which it gives GPUs back.",
 )
 @click.option(
     "--ramp-w-per-s",
-    type=click.FloatRange(min=0),
+    type=options.Number(min=0),
     default=250.0,
     show_default=True,
     help="Steepest rise of a limit; 0 is none.",
@@ -80,7 +81,7 @@ def actuator(
     group: str | None,
     socket_file: Path,
     state_dir: Path,
-    lock_dir: Path,
+    lock_dir: Path | None,
     lease_s: float,
     ramp_w_per_s: float,
 ) -> None:
@@ -90,6 +91,8 @@ def actuator(
     when it is told to stop. One line on stderr for each change.
     """
     served, group_id = _uid(uid, user), _gid(group)
+    locks = lock_dir or socket_file.parent / "locks"  # where the configuration looks for them
+    _check_rights(state_dir, locks, socket_file.parent)
     logging.basicConfig(
         level=logging.DEBUG if is_verbose() else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -101,7 +104,7 @@ def actuator(
             uid=served,
             gid=group_id,
             state_dir=state_dir,
-            lock_dir=lock_dir,
+            lock_dir=locks,
             lease_s=lease_s,
             ramp_w_per_s=ramp_w_per_s,
             ready=lambda: _ready(socket_file, served),
@@ -116,8 +119,18 @@ def actuator(
 
 
 def _ready(socket_file: Path, uid: int) -> None:
-    say(f"chase actuator listens on {socket_file} for uid {uid}")
+    log.info("chase actuator listens on %s for uid %d", socket_file, uid)
     Notifier()("READY=1")
+
+
+def _check_rights(*folders: Path) -> None:
+    """Whoever is not root and may not write there has most likely forgotten ``sudo``."""
+    for folder in folders if os.geteuid() != 0 else ():
+        nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise ChaseError(
+                f"uid {os.geteuid()} may not write to {folder}: run 'chase actuator' as root, as with sudo"
+            )
 
 
 def _uid(uid: int | None, user: str | None) -> int:

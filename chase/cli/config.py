@@ -9,13 +9,19 @@ from typing import Any
 import click
 
 from chase.cli import options
-from chase.cli.output import Column, Form, emit, emit_json, emit_rows, say
+from chase.cli.output import Column, Form, emit, emit_json, emit_rows, human, say
 from chase.config import Loaded, load, load_region, origin_rows
 from chase.config.layers import read_toml
 from chase.config.regions import RegionConfig
 from chase.errors import ConfigError
 
-_VALUE = (Column("key", "key"), Column("value", "value", wrap=True))
+
+def _shown(value: Any) -> str:
+    """As the file would say it, where people would say it otherwise."""
+    return str(value).lower() if isinstance(value, bool) else human(value)
+
+
+_VALUE = (Column("key", "key"), Column("value", "value", show=_shown, wrap=True))
 _ORIGIN = (*_VALUE, Column("origin", "set by", wrap=True))
 
 
@@ -35,8 +41,19 @@ def config() -> None:
 @options.verbose_option
 def show(*, origin: bool, config_file: Path | None, region: str | None, form: Form) -> None:
     """Show every setting in force. Secrets are never among them: a token's variable is named, not read."""
-    rows = [asdict(row) for row in origin_rows(load(service_file=config_file, region=region))]
+    rows = _in_force(load(service_file=config_file, region=region), " (default)" if form is Form.TEXT else "")
     emit_rows(rows, _ORIGIN if origin else _VALUE, form)
+
+
+def _in_force(loaded: Loaded, mark: str) -> list[dict[str, Any]]:
+    """Every setting; a path that follows from others stands, with a ``mark``, where nobody set it."""
+    service = loaded.config.service
+    follows = {"service.db": service.db_path, "service.socket": service.socket_path}
+    rows = [asdict(row) for row in origin_rows(loaded)]
+    for row in rows:
+        if row["value"] is None and row["key"] in follows:
+            row["value"] = f"{follows[row['key']]}{mark}"
+    return rows
 
 
 @config.command(

@@ -76,8 +76,8 @@ def export(*, table: str, since: datetime | None, db_file: Path | None, config_f
     short_help="Drop what is older than configured.",
     epilog=options.example("chase db prune", "chase db prune --keep-days 90 --json"),
 )
-@click.option("--keep-days", type=click.IntRange(min=1), help="Of decisions, intervals and events; as configured.")
-@click.option("--keep-signal-days", type=click.IntRange(min=1), help="Of intensities; as configured.")
+@click.option("--keep-days", type=options.Whole(min=1), help="Of decisions, intervals and events; as configured.")
+@click.option("--keep-signal-days", type=options.Whole(min=1), help="Of intensities; as configured.")
 @options.db_option
 @options.config_option
 @options.json_option

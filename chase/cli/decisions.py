@@ -17,13 +17,13 @@ from chase.records import DecisionRecord
 _COLUMNS = (
     Column("id", "id", right=True),
     Column("at", "time"),
-    Column("job_name", "job"),
-    Column("mode", "mode"),
+    Column("job_name", "job", least=10),
+    Column("mode", "mode", spare=2),  # the reason says it too
     Column("power_limit_w", "limit W", right=True),
-    Column("intensity_g_per_kwh", "g/kWh", show=lambda g: f"{g:.0f}", right=True),
+    Column("intensity_g_per_kwh", "g/kWh", show=lambda g: f"{g:.0f}", right=True, spare=1),
     Column("reason", "reason", wrap=True),
 )
-_OBSERVED = (*_COLUMNS[:-1], Column("control", "control"), _COLUMNS[-1])
+_OBSERVED = (*_COLUMNS[:-1], Column("control", "control", spare=3), _COLUMNS[-1])
 _HEAVY = ("inputs", "choice")
 
 
@@ -41,7 +41,7 @@ _HEAVY = ("inputs", "choice")
     callback=times.moment(times.since),
     help="Only since then: 6h, 18:00, 2026-03-01 or 2026-03-01T18:00Z (UTC).",
 )
-@click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="At most so many; 0 for all.")
+@click.option("--limit", type=options.Whole(min=0), default=50, show_default=True, help="At most so many; 0 for all.")
 @click.option("--full", is_flag=True, help="With the inputs and the alternatives of each, as stored.")
 @options.db_option
 @options.config_option

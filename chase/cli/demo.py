@@ -9,6 +9,7 @@ import click
 
 from chase import demo as simulated_day
 from chase.cli import options
+from chase.config import load_region
 
 
 @click.command(
@@ -16,7 +17,7 @@ from chase.cli import options
     epilog=options.example("chase demo", "chase demo --seconds 60 --region gb --folder ./demo-output"),
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=5), default=20.0, show_default=True, help="How long the simulated day takes."
+    "--seconds", type=options.Number(min=5), default=20.0, show_default=True, help="How long the simulated day takes."
 )
 @click.option(
     "--region",
@@ -35,6 +36,9 @@ def demo(ctx: click.Context, *, seconds: float, regions: tuple[str, ...], folder
 
     It ends with the decisions, one of them explained, joules, grams and slowdown, and where the databases are.
     """
+    for region in regions:
+        if load_region(region).typical is None:  # a wrong region is told before a day is begun
+            raise click.BadParameter(f"region {region} has no typical profile to replay", param_hint="'--region'")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         folder = folder.absolute()

@@ -42,9 +42,9 @@ def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list
         "chase exec -- python train.py --epochs 90",
         "chase exec --gpus 0,1 --max-slowdown 10% --profile a40-resnet50 -- torchrun train.py",
     ),
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # what follows the command's name is the command's
 )
-@click.option("--name", metavar="NAME", help="What the job is called; by default the script's name.")
+@click.option("--name", metavar="NAME", help="What the job is called; else as its Job says, or the script's name.")
 @click.option(
     "--gpus",
     metavar="GPU,...",
@@ -52,7 +52,7 @@ def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list
     help="Its GPUs: indices as nvidia-smi counts, UUIDs or their beginnings.",
 )
 @click.option("--units", metavar="NAME", help="What it counts, such as steps, samples or tokens.")
-@click.option("--total", type=click.FloatRange(min=0, min_open=True), metavar="N", help="How many of them it will do.")
+@click.option("--total", type=options.Number(min=0, min_open=True), metavar="N", help="How many of them it will do.")
 @click.option(
     "--max-slowdown",
     metavar="SHARE",
@@ -63,7 +63,7 @@ def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list
     "--policy", type=click.Choice(["threshold", "chase", "static", "off"]), help="In place of the configured policy."
 )
 @click.option("--profile", metavar="NAME", help="A published power and speed curve, in place of measuring one.")
-@options.region_option
+@click.option("--region", metavar="REGION", help="Its grid region: it must be the region that the service polls.")
 @options.socket_option
 @options.verbose_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")

@@ -17,7 +17,7 @@ from chase.explain import explain as take_again
     short_help="Take one decision again and say why it came out so.",
     epilog=options.example("chase explain 42", "chase explain 42 --json"),
 )
-@click.argument("decision_id", metavar="ID", type=click.IntRange(min=1))
+@click.argument("decision_id", metavar="ID", type=options.Whole(min=1))
 @options.db_option
 @options.config_option
 @options.json_option

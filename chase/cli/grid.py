@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,13 @@ _COLUMNS = (
 )
 @click.argument("region", required=False)
 @click.option("--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network.")
-@click.option("--hours", type=click.IntRange(1, 48), default=24, show_default=True, help="How far ahead.")
+@click.option(
+    "--hours",
+    type=options.Whole(1, 48),
+    default=24,
+    show_default=True,
+    help="How many hours ahead, from the next full one on.",
+)
 @options.db_option
 @options.config_option
 @options.json_option
@@ -90,7 +96,8 @@ def _remember(grid: GridSignal, loaded: Loaded, clock: Clock, path: Path) -> Non
 
 
 def _document(grid: GridSignal, outlook: Outlook, hours: int) -> dict[str, Any]:
-    end = outlook.at + timedelta(hours=hours)
+    first = _first_hour(outlook)
+    end = first + timedelta(hours=hours)
     return {
         "region": grid.region,
         "at": outlook.at,
@@ -99,8 +106,13 @@ def _document(grid: GridSignal, outlook: Outlook, hours: int) -> dict[str, Any]:
             {"name": state.provider.name, "zone": state.provider.zone, "problem": state.problem}
             for state in grid.states
         ],
-        "ahead": [_point(point) for point in outlook.ahead if point.start < end],
+        "ahead": [_point(point) for point in outlook.ahead if first < point.end and point.start < end],
     }
+
+
+def _first_hour(outlook: Outlook) -> datetime:
+    """The next full hour: until then it is now."""
+    return outlook.at.replace(minute=0, second=0, microsecond=0) + _HOUR
 
 
 def _point(point: IntensityPoint) -> dict[str, Any]:
@@ -116,7 +128,7 @@ def _point(point: IntensityPoint) -> dict[str, Any]:
 def _hourly(outlook: Outlook, hours: int) -> Iterator[dict[str, Any]]:
     """The value in force at each full hour to come, with a bar against the greatest of them."""
     series = Series.of(outlook.ahead)
-    first = outlook.at.replace(minute=0, second=0, microsecond=0) + _HOUR
+    first = _first_hour(outlook)
     found = [(first + n * _HOUR, series.at(first + n * _HOUR)) for n in range(hours)]
     top = max((point.g_per_kwh for _, point in found if point), default=0.0)
     for at, point in found:

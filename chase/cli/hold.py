@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -10,6 +10,7 @@ import click
 from chase import unixhttp
 from chase.cli import jobref, options, times
 from chase.cli.output import emit, utc
+from chase.errors import ChaseError
 
 _MODES = ("speed-first", "efficiency-first", "off", "none")
 
@@ -39,20 +40,29 @@ def hold(*, mode: str, until: str | None, job: str | None, socket_file: Path | N
     if mode == "none" and until is not None:
         raise click.UsageError("'hold none' lifts a hold at once: leave out --until")
     path = socket_file or unixhttp.default_socket()
+    end = _moment(until, path)
     job_id = jobref.find_running(path, job) if job else None
     if mode == "none":
         answer = unixhttp.request(path, "DELETE", "/v1/holds", {"job": job_id})
     else:
-        body = {"mode": mode, "until": _moment(until, path), "job": job_id}
+        body = {"mode": mode, "until": end, "job": job_id}
         answer = unixhttp.request(path, "POST", "/v1/holds", body)["hold"]
     emit(answer, lambda: [_sentence(mode, answer.get("until"), job)], as_json=as_json)
 
 
 def _moment(until: str | None, path: Path) -> str | None:
-    """By the service's clock, which may be a simulated one."""
+    """By the service's clock, which may be a simulated one; what is no moment to come is told without a service too."""
     if until is None:
         return None
-    now = datetime.fromisoformat(unixhttp.request(path, "GET", "/v1/status")["service"]["now"])
+    try:
+        now = datetime.fromisoformat(unixhttp.request(path, "GET", "/v1/status")["service"]["now"])
+    except ChaseError:
+        _read(until, datetime.now(UTC))
+        raise
+    return _read(until, now)
+
+
+def _read(until: str, now: datetime) -> str:
     try:
         return utc(times.until(until, now))
     except (ValueError, OverflowError) as error:

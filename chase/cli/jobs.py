@@ -11,34 +11,47 @@ import click
 
 from chase import unixhttp
 from chase.cli import options, times
-from chase.cli.output import Column, Form, emit_rows
+from chase.cli.output import Column, Form, Row, emit_rows, human
 from chase.errors import TryLater
+
+
+def _mode(job: Row) -> str:
+    """How far the measuring is says more than that it is measured."""
+    frontier = str(job.get("frontier", ""))
+    return frontier if job["mode"] == "profiling" and frontier.startswith("measuring") else human(job["mode"])
+
+
+def _limit(job: Row) -> str:
+    """The limit wished for, and the one in force where that is another."""
+    wished, in_force = job["setting"].get("power_limit_w"), job.get("in_force_w")
+    return human(wished) if in_force in {None, wished} else f"{human(wished)} ({human(in_force)} now)"
+
 
 LIVE_COLUMNS = (
     Column("id", "job", show=lambda job: str(job)[:8]),
-    Column("name", "name"),
-    Column("uid", "uid", right=True),
-    Column("gpus", "gpus", show=lambda gpus: str(len(gpus)), right=True),
-    Column("units_done", "done", right=True),
-    Column("total_units", "of", right=True),
-    Column("units", "units"),
-    Column("mode", "mode"),
-    Column("setting", "limit W", show=lambda setting: f"{setting.get('power_limit_w', '-')}", right=True),
-    Column("energy_j", "kWh", show=lambda joules: f"{joules / 3.6e6:.3f}", right=True),
+    Column("name", "name", least=8),
+    Column("uid", "uid", right=True, spare=7),
+    Column("gpus", "gpus", show=lambda gpus: str(len(gpus)), right=True, spare=6),
+    Column("units_done", "done", right=True, spare=2),
+    Column("total_units", "of", right=True, spare=3),
+    Column("units", "units", spare=4),
+    Column("mode", "mode", tell=_mode, spare=1),
+    Column("setting", "limit W", tell=_limit, right=True),
+    Column("energy_j", "kWh", show=lambda joules: f"{joules / 3.6e6:.3f}", right=True, spare=5),
     Column("reason", "reason", wrap=True),
 )
 _LOGGED_COLUMNS = (
     Column("id", "job", show=lambda job: str(job)[:8]),
-    Column("name", "name"),
-    Column("uid", "uid", right=True),
-    Column("gpus", "gpus", show=lambda gpus: str(len(gpus)), right=True),
-    Column("region", "region"),
-    Column("registered_at", "registered"),
+    Column("name", "name", least=8),
+    Column("uid", "uid", right=True, spare=6),
+    Column("gpus", "gpus", show=lambda gpus: str(len(gpus)), right=True, spare=5),
+    Column("region", "region", spare=4),
+    Column("registered_at", "registered", spare=1),
     Column("state", "state"),
-    Column("ended_at", "ended"),
+    Column("ended_at", "ended", spare=2),
     Column("end_reason", "because", wrap=True),
-    Column("units_done", "done", right=True),
-    Column("units", "units"),
+    Column("units_done", "done", right=True, spare=3),
+    Column("units", "units", spare=3),
 )
 
 

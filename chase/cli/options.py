@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +13,38 @@ from chase.cli.output import VERBOSE, Form
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Whole(click.IntRange):
+    """A whole number within bounds; what is none is told so in plain words."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
+class Number(click.FloatRange):
+    """The same of numbers with a point. Infinity and what is not a number are none, though Python reads them."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            finite = math.isfinite(float(value))
+        except ValueError:
+            finite = False
+        if not finite:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return float(super().convert(value, param, ctx))
+
+
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+SOCKET = click.Path(path_type=Path, readable=False)  # connecting says best what is wrong with it
 
 
 def config_option(function: F) -> F:
@@ -35,7 +66,7 @@ def db_option(function: F) -> F:
 
 def socket_option(function: F) -> F:
     text = "The service's socket; CHASE_SOCKET names it too."
-    return click.option("--socket", "socket_file", type=FILE, envvar="CHASE_SOCKET", metavar="FILE", help=text)(
+    return click.option("--socket", "socket_file", type=SOCKET, envvar="CHASE_SOCKET", metavar="FILE", help=text)(
         function
     )
 
@@ -62,9 +93,24 @@ def list_options(function: F) -> F:
         (Form.JSON, "Print one JSON document: an array."),
     )
     for form, text in flags:
-        option = click.option(f"--{form}", "form", type=Form, flag_value=form, default=Form.TEXT, help=text)
+        name, callback = f"as_{form}", _chooses(form)
+        option = click.option(f"--{form}", name, is_flag=True, expose_value=False, callback=callback, help=text)
         function = option(function)
     return function
+
+
+def _chooses(form: Form) -> Callable[[click.Context, click.Parameter, bool], None]:
+    """Three flags for one ``form``: click would silently take the last one given."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        del param
+        before = ctx.params.setdefault("form", Form.TEXT)
+        if value and before is not Form.TEXT:
+            raise click.UsageError(f"--{before} and --{form} are two forms: choose one", ctx)
+        if value:
+            ctx.params["form"] = form
+
+    return callback
 
 
 def example(*lines: str) -> str:

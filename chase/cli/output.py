@@ -37,15 +37,24 @@ class Form(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table for people. A terminal that is too narrow makes several lines of ``wrap`` columns."""
+    """One column of a table for people; ``show`` is given its value, ``tell`` the whole row.
+
+    A terminal that is too narrow for all makes several lines of ``wrap`` columns, cuts what is longer than ``least``
+    letters (0: never), and leaves out columns with ``spare``, the greatest first.
+    """
 
     key: str
     title: str
     show: Callable[[Any], str] | None = None
+    tell: Callable[[Row], str] | None = None
     right: bool = False
     wrap: bool = False
+    least: int = 0
+    spare: int = 0
 
     def text(self, row: Row) -> str:
+        if self.tell is not None:
+            return printable(self.tell(row))
         value = row.get(self.key)
         return human(value) if self.show is None or value is None else printable(self.show(value))
 
@@ -73,8 +82,12 @@ def emit_lines(lines: Iterable[str]) -> None:
 def emit_marked(mark: str, colour: str | None, text: str) -> None:
     """A line after a short word, which a terminal shows in ``colour``."""
     word = f"{mark:<5}"
-    colourful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    click.echo((click.style(word, fg=colour) if colour and colourful else word) + printable(text))
+    click.echo((click.style(word, fg=colour) if colour and is_styled() else word) + printable(text))
+
+
+def is_styled() -> bool:
+    """Whether colours, and bold with them, may be used on stdout."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def emit_json(document: Any) -> None:
@@ -111,7 +124,7 @@ def emit_table(rows: Sequence[Row], columns: Sequence[Column]) -> None:
         terminal.emit_table(rows, columns)
         return
     cells = [[column.title for column in columns], *([c.text(row) for c in columns] for row in rows)]
-    widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*cells, strict=True)]
+    widths = [min(_WIDEST, max(map(width, column))) for column in zip(*cells, strict=True)]
     for line in cells:
         padded = (_pad(cell, w, c.right) for cell, w, c in zip(line, widths, columns, strict=True))
         click.echo("  ".join(padded).rstrip())
@@ -202,11 +215,11 @@ def _csv_cell(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def _width(text: str) -> int:
+def width(text: str) -> int:
     """Columns on a terminal: wide characters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
+def _pad(text: str, to: int, right: bool) -> str:
+    space = " " * (to - width(text))
     return space + text if right else text + space

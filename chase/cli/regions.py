@@ -23,9 +23,19 @@ _COLUMNS = (
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@click.group(short_help="List or show the regions known.", epilog=options.example("chase regions list"))
+class _ListsByDefault(click.Group):
+    """Without a command's name ``list`` is meant, whose options may follow at once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if bare and not ctx.resilient_parsing else args)
+
+
+@click.group(
+    cls=_ListsByDefault, short_help="List or show the regions known.", epilog=options.example("chase regions list")
+)
 def regions() -> None:
-    """List or show the regions known."""
+    """List or show the regions known. Alone it lists them."""
 
 
 @regions.command(

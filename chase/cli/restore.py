@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,13 +15,13 @@ from chase.cli import options
 from chase.cli.output import Column, Form, emit_rows, say
 from chase.config import load
 from chase.errors import ChaseError, ConfigError
-from zeus_core.actuation.base import ActuationError, Applied, HeldElsewhere
+from zeus_core.actuation import leftovers
+from zeus_core.actuation.base import ActuationError, Applied, HeldElsewhere, Status
 from zeus_core.actuation.command import CommandSetter
 from zeus_core.actuation.journal import Journal
-from zeus_core.actuation.leftovers import restore_leftovers
 from zeus_core.actuation.lock import GpuLock
 from zeus_core.actuation.setter import DriverSetter, Setter
-from zeus_core.gpus.base import GpuError
+from zeus_core.gpus.base import Gpu, GpuError
 from zeus_core.gpus.nvml import NvmlSystem
 from zeus_core.gpus.visible import resolve
 
@@ -102,7 +104,10 @@ def _restored(gpus: tuple[str, ...], places: Places) -> list[dict[str, Any]]:
         with closing(NvmlSystem()) as system:
             wanted = _uuids(gpus, system) if gpus else owed
             holders = {uuid: _holder(uuid, places.lock_dir) for uuid in wanted if uuid in owed}
-            results = restore_leftovers(system, places.state_dir, places.lock_dir, setter=places.setter, only=wanted)
+            leftovers.log.addHandler(logging.NullHandler())  # its results are the table, and need not be said before it
+            results = leftovers.restore_leftovers(
+                system, places.state_dir, places.lock_dir, setter=places.setter, only=wanted
+            )
     except (ActuationError, GpuError) as error:
         raise ChaseError(str(error)) from error
     return [_row(result, holders.get(uuid)) for uuid, result in results.items()]
@@ -114,10 +119,17 @@ def _uuids(gpus: tuple[str, ...], system: NvmlSystem) -> list[str]:
     for gpu in gpus:
         match = resolve({"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, known)
         if not match:
-            there = ", ".join(f"{g.index} ({g.uuid})" for g in known) or "none"
-            raise click.BadParameter(f"this node has no GPU {gpu!r}; it has {there}", param_hint="GPU")
+            raise click.BadParameter(_no_match(gpu, known), param_hint="GPU")
         found.update((found_gpu.uuid, None) for found_gpu in match)
     return list(found)
+
+
+def _no_match(gpu: str, known: Sequence[Gpu]) -> str:
+    several = [each for each in known if gpu and each.uuid.startswith(gpu)]
+    there = ", ".join(f"{each.index} ({each.uuid})" for each in several or known) or "none"
+    if len(several) > 1:
+        return f"{gpu!r} is ambiguous: it is the beginning of {there}"
+    return f"this node has no GPU {gpu!r}; it has {there}"
 
 
 def _holder(uuid: str, lock_dir: Path) -> int | None:
@@ -130,11 +142,12 @@ def _holder(uuid: str, lock_dir: Path) -> int | None:
 
 
 def _row(result: Applied, holder: int | None) -> dict[str, Any]:
-    return {**asdict(result), "status": result.status.value, "holder_pid": holder}
+    held = holder is not None and result.status is Status.FAILED
+    return {**asdict(result), "status": "held" if held else result.status.value, "holder_pid": holder}
 
 
 def _exit_code(rows: list[dict[str, Any]]) -> int:
-    bad = [row for row in rows if row["status"] in {"failed", "lost", "no_permission", "not_supported"}]
-    if any(row["holder_pid"] is None for row in bad):
+    statuses = {row["status"] for row in rows}
+    if statuses & {"failed", "lost", "no_permission", "not_supported"}:
         return 1
-    return 75 if bad else 0
+    return 75 if "held" in statuses else 0

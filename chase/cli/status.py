@@ -16,12 +16,12 @@ from chase.cli.output import Column, age, emit_json, emit_lines, emit_table, hum
 _LATE_S = 120.0
 _GPU_COLUMNS = (
     Column("index", "gpu", right=True),
-    Column("name", "name"),
+    Column("name", "name", least=12),
     Column("power_limit_w", "limit W", right=True),
     Column("enforced_w", "in force W", right=True),
-    Column("original_w", "found W", right=True),
-    Column("default_w", "default W", right=True),
-    Column("jobs", "jobs", show=lambda jobs: ", ".join(job[:8] for job in jobs) or "-"),
+    Column("original_w", "found W", right=True, spare=1),
+    Column("default_w", "default W", right=True, spare=3),
+    Column("jobs", "jobs", show=lambda jobs: ", ".join(job[:8] for job in jobs) or "-", least=8, spare=2),
     Column("note", "note", wrap=True),
 )
 _HOLD_COLUMNS = (

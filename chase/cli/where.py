@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from chase.cli.output import say_more
 from chase.config import load
+from chase.errors import StoreError
 from chase.store import Reader, open_readonly
 
 SYSTEM_DB = Path("/var/lib/chase/chase.sqlite")
@@ -25,4 +27,9 @@ def open_database(db_file: Path | None, config_file: Path | None) -> Reader:
     """Read-only. Raises ``StoreError`` when there is none."""
     path = database(db_file, config_file)
     say_more(f"reading {path}")
+    if not os.path.exists(path):  # noqa: PTH110  Path.exists raises where we may not look
+        raise StoreError(
+            f"{path}: there is no database here, or it may not be looked at; "
+            "'chase serve' makes it, or name another one with --db"
+        )
     return open_readonly(path)

@@ -6,6 +6,7 @@ was started anew takes the job up where it was.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -55,12 +56,21 @@ class DaemonLink:
         self._socket = socket
         self._env = env
         self._registered = False
+        self._simulated: bool | None = None
         self._every_s = _TIMEOUT_S
 
-    def amend(self, terms: Terms) -> None:
-        """Say other terms from now on; registers again, under the same id, when they differ."""
-        if terms != self._terms:
-            self._terms = terms
+    @property
+    def simulated(self) -> bool:
+        """Whether the service says that its GPUs are simulated; asks it if it has not said yet."""
+        if self._simulated is None:
+            with contextlib.suppress(ChaseError):
+                self._status()
+        return self._simulated is True
+
+    def amend(self, terms: Terms, name: str) -> None:
+        """Say other terms or another name from now on; registers again, under the same id, when they differ."""
+        if (terms, name) != (self._terms, self._name):
+            self._terms, self._name = terms, name
             self._registered = False
 
     def exchange(self) -> Answer:
@@ -126,7 +136,10 @@ class DaemonLink:
         }
 
     def _status(self) -> dict[str, Any]:
-        return unixhttp.request(self._where(), "GET", "/v1/status", timeout_s=_TIMEOUT_S)  # grows with the jobs
+        status = unixhttp.request(self._where(), "GET", "/v1/status", timeout_s=_TIMEOUT_S)  # grows with the jobs
+        service = status.get("service")
+        self._simulated = isinstance(service, dict) and service.get("simulated") is True
+        return status
 
     def _where(self) -> Path:
         return self._socket or unixhttp.default_socket(self._env)

@@ -26,13 +26,14 @@ class InsideLink:
 
     patience_s = OFTEN_S
 
-    def __init__(self, directory: Path, *, units_done: Callable[[], float], terms: Terms) -> None:
+    def __init__(self, directory: Path, *, units_done: Callable[[], float], terms: Terms, name: str = "") -> None:
         # In order of arrival, so that the first to count is the first in the list.
-        name = f"{time.monotonic_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{COUNT}"
-        self._count = directory / name
+        file = f"{time.monotonic_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{COUNT}"
+        self._count = directory / file
         self._advice = directory / ADVICE
         self._units_done = units_done
         self._terms = terms
+        self._name = name
 
     def exchange(self) -> Answer:
         try:
@@ -46,7 +47,7 @@ class InsideLink:
         self._deposit()
 
     def _deposit(self) -> None:
-        write(self._count, {**self._terms.to_dict(), "units_done": self._units_done()})
+        write(self._count, {**self._terms.to_dict(), "name": self._name, "units_done": self._units_done()})
 
     def _latest(self) -> Answer:
         """Not connected, quietly, where the launcher has no answer of its own: it has said so itself."""

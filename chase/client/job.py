@@ -48,7 +48,8 @@ class Job:
     names a published frontier to use instead of measuring one. ``socket`` is the service's; None looks in the usual
     places, again at every try.
 
-    In a process under ``chase exec`` the job is the launcher's: its GPUs, its id, its flags before these arguments.
+    In a process under ``chase exec`` the job is the launcher's: its GPUs, its id, its flags before these arguments,
+    and before the name the launcher's ``--name`` alone.
     Of several ranks on a node only local rank 0 talks. A forked child may go on counting, for itself alone.
 
     Raises ``ValueError`` or ``TypeError`` for arguments that mean nothing; after that nothing here raises.
@@ -178,7 +179,7 @@ class Job:
         if not directory:
             logger.warning("%s is set but %s is not: job %s gets no count", ID_VARIABLE, DIRECTORY_VARIABLE, self.id)
             return None
-        return InsideLink(Path(directory), units_done=lambda: self.units_done, terms=self._terms)
+        return InsideLink(Path(directory), units_done=lambda: self.units_done, terms=self._terms, name=self.name)
 
     def _begin(self, reporter: Reporter) -> None:
         try:

@@ -77,7 +77,8 @@ def place(
         return Placement(_named(wanted, gpus))
     found = _look(env, gpus)
     if not found.gpus:
-        shown = "; ".join(found.warnings) or f"CUDA_VISIBLE_DEVICES is {env.get('CUDA_VISIBLE_DEVICES', 'not set')}"
+        listed = env.get("CUDA_VISIBLE_DEVICES", "not set").strip() or "empty"
+        shown = "; ".join(found.warnings) or f"CUDA_VISIBLE_DEVICES is {listed}"
         raise ChaseError(f"this job sees none of the node's {len(gpus)} GPUs ({shown})")
     return Placement(tuple(gpu.uuid for gpu in found.gpus), found.warnings)
 
@@ -99,9 +100,16 @@ def _named(wanted: Sequence[str | int], gpus: Sequence[ListedGpu]) -> tuple[str,
     for gpu in wanted:
         match = _look({"CUDA_VISIBLE_DEVICES": str(gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, gpus).gpus
         if not match:
-            raise ChaseError(f"this node has no GPU {gpu}; it has {', '.join(g.uuid for g in gpus) or 'none'}")
+            raise ChaseError(_no_match(str(gpu), [g.uuid for g in gpus]))
         found += [each.uuid for each in match]
     return tuple(dict.fromkeys(found))
+
+
+def _no_match(gpu: str, uuids: Sequence[str]) -> str:
+    several = [uuid for uuid in uuids if gpu and uuid.startswith(gpu)]
+    if len(several) > 1:
+        return f"{gpu} is the beginning of several GPUs: {', '.join(several)}"
+    return f"this node has no GPU {gpu}; it has {', '.join(uuids) or 'none'}"
 
 
 def _look(env: Mapping[str, str], gpus: Sequence[ListedGpu]) -> Visible:

@@ -63,8 +63,8 @@ def is_path(name: str | Path) -> bool:
 def suggestion(word: str, known: list[str]) -> str:
     """What a person who wrote ``word`` probably meant, as the end of a sentence."""
     close = get_close_matches(word.lower(), known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}There are: {', '.join(known) or 'none'}"
+    hint = f"did you mean {close[0]!r}? There are" if close else "there are"
+    return f"{hint}: {', '.join(known) or 'none'}"
 
 
 def _names(folder: str) -> list[str]:

@@ -14,11 +14,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chase.client.inside import ADVICE, COUNT, OFTEN_S, read, write
-from chase.client.messages import Answer, Terms, number
+from chase.client.messages import Answer, Terms, number, text
 from chase.errors import ChaseError
 
 _MISSED = 3  # reports that the launcher may miss before its word is old
@@ -30,6 +30,7 @@ class Count:
 
     units_done: float
     terms: Terms
+    name: str = ""
 
 
 class Handover:
@@ -37,7 +38,7 @@ class Handover:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._terms = Terms()
+        self._first: Count | None = None
 
     @classmethod
     def create(cls, env: Mapping[str, str] = os.environ) -> Handover:
@@ -51,10 +52,11 @@ class Handover:
     def gather(self) -> Count:
         """The sum over all processes that count in the unit of the first of them, and what that one said of the job."""
         counts = list(self._counts())
-        if counts and self._terms.units is None:
-            self._terms = counts[0].terms
-        same = [count.units_done for count in counts if count.terms.units == self._terms.units]
-        return Count(sum(same), self._terms)
+        self._first = self._first or next(iter(counts), None)
+        if self._first is None:
+            return Count(0.0, Terms())
+        same = [count.units_done for count in counts if count.terms.units == self._first.terms.units]
+        return replace(self._first, units_done=sum(same))
 
     def publish(self, answer: Answer) -> None:
         """Leave an answer for the processes inside. Where the disk is full they see that the last one is old."""
@@ -75,4 +77,4 @@ class Handover:
         for path in sorted(self.directory.glob(f"*{COUNT}"), key=lambda path: path.name):
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
-                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data))
+                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data), text(data, "name") or "")

@@ -43,9 +43,9 @@ def run(
     """Run ``argv`` as a job and return the status to exit with; die of the signal that it died of, if any.
 
     ``gpus`` None means those that the environment shows. ``terms`` (total, region, policy, profile) go before what a
-    ``Job`` inside says; what is counted, and in which unit, the ``Job`` knows best. ``level`` is from where on the
-    launcher's own news go to stderr. Raises ``ValueError`` without a command; returns 127 or 126 for one that is not
-    found or cannot be run. Call it from the main thread.
+    ``Job`` inside says, and so does ``name``; what is counted, and in which unit, the ``Job`` knows best. ``level`` is
+    from where on the launcher's own news go to stderr. Raises ``ValueError`` without a command; returns 127 or 126 for
+    one that is not found or cannot be run. Call it from the main thread.
     """
     if not argv:
         raise ValueError("there is no command to run; write it after --")
@@ -54,7 +54,7 @@ def run(
         with foreground.held_signals() as held:
             if env.get(ID_VARIABLE):  # a launcher inside a launched job, which the outer one reports
                 return foreground.wait(foreground.spawn(argv, env, held), held).repeat()
-            launch = _Launch(name or job_name(argv), terms or Terms(), gpus, socket, env, level)
+            launch = _Launch(name, job_name(argv), terms or Terms(), gpus, socket, env, level)
             return launch.run(argv, held).repeat()
     except foreground.CannotRun as error:
         _say(str(error))
@@ -70,7 +70,8 @@ def job_name(argv: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    name: str
+    name: str | None
+    command: str
     terms: Terms
     gpus: Sequence[str | int] | None
     socket: Path | None
@@ -81,12 +82,13 @@ class _Launch:
         with _news_on_stderr(self.level), _handover(self.env) as handover:
             job_id = os.urandom(16).hex()
             child = foreground.spawn(argv, self._inner(job_id, handover), held)
-            link = LauncherLink(self._daemon(job_id, child, handover), handover, self.terms)
+            daemon = self._daemon(job_id, child, handover)
+            link = LauncherLink(daemon, handover, self.terms, name=self.name, command=self.command)
             reporter = _started(Reporter(link))
             ended = foreground.wait(child, held)
             summary = None if reporter is None else reporter.stop(_reason(ended), CLOSE_S)
             if link.registered_once:
-                self._sum_up(summary, job_id, link.units)
+                _sum_up(summary, job_id, link)
         return ended
 
     def _inner(self, job_id: str, handover: Handover) -> dict[str, str]:
@@ -100,7 +102,7 @@ class _Launch:
     def _daemon(self, job_id: str, child: int, handover: Handover) -> DaemonLink:
         return DaemonLink(
             job_id=job_id,
-            name=self.name,
+            name=self.name or self.command,
             pid=child,
             units_done=lambda: handover.gather().units_done,
             terms=self.terms,
@@ -109,23 +111,20 @@ class _Launch:
             env=self.env,
         )
 
-    def _sum_up(self, summary: Summary | None, job_id: str, units: str) -> None:
-        if summary is None:
-            _say(f"job {self.name}: the service gave no summary; see chase decisions --job {job_id}")
-            return
-        for line in lines(summary, name=self.name, job_id=job_id, units=units):
-            _say(line)
-
 
 class LauncherLink:
     """Reports for all processes of the job and passes the answers on to them."""
 
     patience_s = DaemonLink.patience_s
 
-    def __init__(self, daemon: DaemonLink, handover: Handover, flags: Terms) -> None:
+    def __init__(self, daemon: DaemonLink, handover: Handover, flags: Terms, *, name: str | None, command: str) -> None:
+        """``flags`` and ``name`` are what the launcher was given; ``command`` is the last resort for a name."""
+        self.simulated = False
         self._daemon = daemon
         self._handover = handover
         self._flags = flags
+        self._name = name
+        self._command = command
         self._last = Answer()
 
     @property
@@ -136,17 +135,22 @@ class LauncherLink:
     def units(self) -> str:
         return self._terms().units or "steps"
 
+    @property
+    def name(self) -> str:
+        return self._name or self._handover.gather().name[:_LONGEST_NAME] or self._command
+
     def exchange(self) -> Answer:
-        self._daemon.amend(self._terms())
+        self._daemon.amend(self._terms(), self.name)
         self._last = replace(self._last, connected=False)
         try:
             self._last = self._daemon.exchange()
         finally:
             self._handover.publish(self._last)
+        self.simulated = self._daemon.simulated  # now, as the end has no time for questions
         return self._last
 
     def end(self, reason: str) -> Summary | None:
-        self._daemon.amend(self._terms())
+        self._daemon.amend(self._terms(), self.name)
         return self._daemon.end(reason)
 
     def _terms(self) -> Terms:
@@ -192,6 +196,15 @@ def _started(reporter: Reporter) -> Reporter | None:
         _say(f"no thread to report with ({error}); the command runs without the service")
         return None
     return reporter
+
+
+def _sum_up(summary: Summary | None, job_id: str, link: LauncherLink) -> None:
+    if summary is None:
+        _say(f"job {link.name}: the service gave no summary; see chase decisions --job {job_id}")
+        return
+    name = f"{link.name} (simulated GPUs)" if link.simulated else link.name
+    for line in lines(summary, name=name, job_id=job_id, units=link.units):
+        _say(line)
 
 
 def _reason(ended: Ended) -> str:

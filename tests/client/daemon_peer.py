@@ -49,6 +49,7 @@ class PeerDaemon:
     setting: dict[str, Any] = field(default_factory=dict)
     reason: str = "the grid is clean"
     control: str = "control"
+    simulated: bool | None = None
     summary: dict[str, Any] | None = field(default_factory=lambda: dict(SUMMARY))
     gpus: list[dict[str, Any]] = field(default_factory=lambda: list(GPUS))
     refusal: tuple[int, str, str] | None = None
@@ -115,7 +116,8 @@ class PeerDaemon:
             status, code, message = self.refusal
             return status, {"error": {"code": code, "message": message}}
         if asked.path == "/v1/status":
-            return 200, {"gpus": self.gpus, "jobs": list(self.jobs.values())}
+            service = {} if self.simulated is None else {"service": {"simulated": self.simulated}}
+            return 200, {**service, "gpus": self.gpus, "jobs": list(self.jobs.values())}
         if asked.path == "/v1/jobs":
             return self._register(asked.body)
         _, _, _, job_id, verb = asked.path.split("/")

@@ -38,6 +38,7 @@ def test_a_job_inside_takes_the_launchers_id_and_asks_no_service(handover, daemo
     assert job.summary is None
     assert handover.gather().units_done == 32.0
     assert handover.gather().terms == Terms("samples", 100.0)
+    assert handover.gather().name == "inner"
     assert not daemon.asked
 
 

@@ -47,6 +47,20 @@ def test_a_job_that_sees_no_gpu_is_told_what_it_was_looked_for_by(listed):
         _place(None, {"CUDA_VISIBLE_DEVICES": listed})
 
 
+@pytest.mark.parametrize("listed", ["", "  "])
+def test_an_empty_list_is_called_empty(listed):
+    """Nothing is never shown as nothing."""
+    with pytest.raises(ChaseError, match=r"\(CUDA_VISIBLE_DEVICES is empty\)"):
+        _place(None, {"CUDA_VISIBLE_DEVICES": listed})
+
+
+@pytest.mark.parametrize("beginning", ["GPU-", "G"])
+def test_the_beginning_of_several_gpus_is_ambiguous_not_absent(beginning):
+    """The error lists what it could be."""
+    with pytest.raises(ChaseError, match=f"{beginning} is the beginning of several GPUs: {UUIDS[0]}, {UUIDS[1]}"):
+        _place([beginning], {})
+
+
 def test_a_list_for_the_job_goes_before_cudas():
     """``CHASE_JOB_GPUS`` names them by UUID or index, whatever CUDA is shown."""
     assert _place(None, {"CHASE_JOB_GPUS": f"1, {UUIDS[0]}", "CUDA_VISIBLE_DEVICES": "0"}).uuids == UUIDS[::-1]

@@ -229,7 +229,7 @@ def test_unknown_region_lists_those_there_are(write, env):
         f"{path}:2: service.region: region 'us-cal-iso' is unknown; did you mean 'us-cal-ciso'? "
         "There are: de, gb, us-cal-ciso, or give a path to a file"
     )
-    assert "flag: service.region: region 'xx' is unknown; There are: de, gb" in _error(region="xx", env=env)
+    assert "flag: service.region: region 'xx' is unknown; there are: de, gb" in _error(region="xx", env=env)
     assert "region file /nowhere/x.toml: there is none" in _error(region="/nowhere/x.toml", env=env)
 
 

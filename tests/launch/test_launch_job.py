@@ -109,10 +109,44 @@ def test_the_end_is_summed_up_on_stderr(launch, daemon):
     done = launch(PYTHON, "-c", TRAIN)
     (job_id,) = daemon.ended
     cost, saving, why = done.stderr.splitlines()
-    assert cost == "chase: job python: 1,200 samples in 4 min 10 s, 71.3 kJ (counter), 4.12 g CO2eq"
+    assert cost == "chase: job inner: 1,200 samples in 4 min 10 s, 71.3 kJ (counter), 4.12 g CO2eq"
     assert saving.startswith("chase: against the same 1,200 samples at full power (83 kJ, 4.8 g CO2eq): ")
     assert saving.endswith(": 14.1 % less energy, 14.2 % less carbon, 6.2 % slower")
     assert why == f"chase: why: chase decisions --job {job_id}"
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "expected"),
+    [("mine", TRAIN, "mine"), (None, TRAIN, "inner"), (None, "pass", "python"), ("mine", "pass", "mine")],
+)
+def test_the_flag_then_the_job_then_the_command_says_the_name(socket_path, daemon, flag, code, expected):
+    """A name that the launcher was given wins, then that of the command's ``Job``, then the command's own."""
+    launcher = f"import sys; from chase.launch import run; sys.exit(run(sys.argv[1:], name={flag!r}))"
+    command = [PYTHON, "-c", launcher, PYTHON, "-c", code]
+    done = subprocess.run(
+        command, env=launcher_env(socket_path), capture_output=True, text=True, timeout=60, check=True
+    )
+    (ended,) = daemon.ended.values()
+    assert ended["name"] == expected
+    assert done.stderr.startswith(f"chase: job {expected}: ")
+
+
+def test_of_several_jobs_inside_the_first_gives_its_name(launch, daemon):
+    """Two trainings of one command are one job, and the first of them has named it."""
+    second = TRAIN.replace('"inner"', '"second"')
+    launch("sh", "-c", f'{PYTHON} -c "$FIRST" && {PYTHON} -c "$SECOND"', FIRST=TRAIN, SECOND=second)
+    (ended,) = daemon.ended.values()
+    assert (ended["name"], ended["units_done"]) == ("inner", 512.0)
+
+
+@pytest.mark.parametrize("listed", [None, UUIDS[0]])
+@pytest.mark.parametrize(("simulated", "said"), [(True, True), (False, False), (None, False)])
+def test_the_summary_says_that_its_gpus_are_simulated(launch, daemon, listed, simulated, said):
+    """Figures of GPUs that do not exist are marked as such, however the GPUs were named; real ones are not."""
+    daemon.simulated = simulated
+    done = launch("true", **({} if listed is None else {"CHASE_JOB_GPUS": listed}))
+    name = "true (simulated GPUs)" if said else "true"
+    assert done.stderr.startswith(f"chase: job {name}: 1,200 steps")
 
 
 def test_a_service_without_a_summary_is_said(launch, daemon):
@@ -141,6 +175,17 @@ def test_without_a_service_one_line_says_so_and_the_command_runs(launch, socket_
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"chase: no service answers at {socket_path}; ")
     assert line.endswith("; the training goes on without it")
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "closed directory"])
+def test_a_socket_that_cannot_be_one_is_said_and_the_command_runs(launch, tmp_path, kind):
+    """Whatever ``CHASE_SOCKET`` points to, one line says what is wrong with it, and the training runs."""
+    path = tmp_path / "there"
+    path.touch() if kind == "file" else path.mkdir(0 if kind == "closed directory" else 0o755)
+    done = launch("sh", "-c", "echo trained; exit 5", CHASE_SOCKET=path)
+    assert (done.returncode, done.stdout) == (5, "trained\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"chase: {path} is not a socket; ")
 
 
 def test_a_service_that_comes_up_later_gets_the_job(running, socket_path):
@@ -262,8 +307,17 @@ def test_busy_shows_the_setting_as_it_changes(running, daemon):
     os.kill(process.pid, signal.SIGTERM)
     process.end()
     (ended,) = daemon.ended.values()
-    assert ended["name"] == "busy.py"
+    assert ended["name"] == "busy"
     assert ended["units_done"] > 0
+
+
+def test_busy_prints_no_empty_brackets(running, daemon):
+    """A setting that comes without a reason is shown alone."""
+    daemon.mode, daemon.reason = "off", ""
+    process = running(PYTHON, str(ROOT / "examples" / "busy.py"), "--seconds", "30", "--step-ms", "2")
+    assert process.line().endswith(" off: as found")
+    os.kill(process.pid, signal.SIGTERM)
+    process.end()
 
 
 def test_busy_does_its_steps_without_a_service(launch):
