@@ -20,6 +20,7 @@ from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile
 from chase.errors import ChaseError
 from chase.events import EventLog
 from chase.frontiers import FrontierBook, original_w
+from chase.holds import HoldBook
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger
 from chase.policy import Choice, Grid, PolicyInput, Rules
@@ -77,8 +78,7 @@ class Controller:
         self.jobs = JobTable(clock=clock, lease_s=config.jobs.lease_s, users=self._users)
         self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
         self._book = FrontierBook(config.profile, store, clock, events)
-        self._holds: list[HoldRecord] = list(store.holds(clock.now()))
-        self._operators = {0, os.geteuid()}  # who may hold the whole node
+        self._holds = HoldBook(store, clock, events)
         self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
         # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
         self._missing = {record.id: record for record in store.jobs(running=True)}
@@ -161,20 +161,13 @@ class Controller:
         with self._lock:
             if job_id is not None:
                 self.jobs.get(job_id, peer)
-            if until is not None and until <= self._clock.now():
-                raise JobRefused(422, "past", f"until {until.isoformat()} is over already")
-            self._end_holds(job_id, peer.uid)
-            record = HoldRecord(mode=mode, made_at=self._clock.now(), uid=peer.uid, until=until, job_id=job_id)
-            self._holds.append(record)
-            self._store.add_hold(record)
-            self.events("hold", "info", f"{mode} held until {until or 'it is lifted'}", job_id=job_id, uid=peer.uid)
-            return record
+            return self._holds.add(mode, peer, until=until, job_id=job_id)
 
     def unhold(self, peer: Peer, *, job_id: str | None = None) -> int:
         with self._lock:
             if job_id is not None:
                 self.jobs.get(job_id, peer)
-            return self._end_holds(job_id, peer.uid)
+            return self._holds.end(job_id, peer.uid)
 
     def reconfigure(self, config: Config, region: RegionConfig) -> None:
         """Take over what may change while running: policy, timings, measuring. Sources and paths need a restart."""
@@ -255,7 +248,7 @@ class Controller:
 
     @property
     def holds(self) -> tuple[HoldRecord, ...]:
-        return tuple(self._holds)
+        return self._holds.all
 
     @property
     def gpus(self) -> Mapping[str, Gpu]:
@@ -269,10 +262,7 @@ class Controller:
             self._end(job, "lease over")
         if self._missing and self._clock.monotonic() > self._missing_until_s:
             self._close_missing()
-        now = self._clock.now()
-        for hold in [hold for hold in self._holds if hold.until is not None and hold.until <= now]:
-            self._holds.remove(hold)
-            self.events("hold-over", "info", f"the hold at {hold.mode} is over", job_id=hold.job_id)
+        self._holds.expire()
 
     def _close_missing(self) -> None:
         for record in self._missing.values():
@@ -286,7 +276,7 @@ class Controller:
         outlook = self.signals[job.region].outlook()
         with self._alone_at_fault(job):
             self._ledger.post(job, outlook, self._pue(job.region), 0.0)
-        self._end_holds(job.id, 0)
+        self._holds.end(job.id, 0)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
         return outlook
@@ -347,7 +337,7 @@ class Controller:
         barred = self._barred(job)
         why_not = self._why_not_measure(job)
         note = "" if barred else self._book.seek(job, self._states, why_not=why_not)
-        hold = self._hold_of(job)
+        hold = self._holds.of(job)
         held = hold is not None and hold.mode != policy.EFFICIENCY
         if job.profiler is not None and (held or barred or why_not):
             job.profiler.interrupt("not free to measure")
@@ -418,15 +408,6 @@ class Controller:
             return job_policy(self.config, self._regions[region], wanted)
         except ChaseError as error:
             raise JobRefused(422, "bad-policy", str(error)) from error
-
-    def _hold_of(self, job: Job) -> HoldRecord | None:
-        """The operator's before the owner's, and one for this job before one for all."""
-        mine = [
-            hold
-            for hold in self._holds
-            if hold.job_id == job.id or (hold.job_id is None and hold.uid in {*self._operators, job.uid})
-        ]
-        return max(mine, key=lambda hold: (hold.uid in self._operators, hold.job_id is not None), default=None)
 
     # -- apply --------------------------------------------------------------------------------------------------------
 
@@ -536,15 +517,6 @@ class Controller:
 
     def _pue(self, region: str) -> float:
         return self._regions[region].pue
-
-    def _end_holds(self, job_id: str | None, uid: int) -> int:
-        """Lift what ``uid`` may lift: an operator anything, others their own."""
-        mine = [hold for hold in self._holds if hold.job_id == job_id and (uid in self._operators or hold.uid == uid)]
-        for hold in mine:
-            self._holds.remove(hold)
-            self._store.end_hold(job_id, self._clock.now(), uid=hold.uid)
-            self.events("hold-lifted", "info", f"the hold at {hold.mode} is lifted", job_id=job_id, uid=uid)
-        return len(mine)
 
 
 def _rules(chosen: PolicyConfig) -> Rules:

@@ -11,9 +11,7 @@ import fcntl
 import logging
 import math
 import os
-import shutil
 import signal
-import socket
 import sys
 import threading
 import time
@@ -26,26 +24,25 @@ from types import FrameType
 from typing import Any
 
 import structlog
-import uvicorn
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from chase import __version__
-from chase.api import PeerProtocol, create_app
+from chase.api import create_app
 from chase.build import actuator_of, clock_of, session_of, signal_of, system_of
 from chase.clock import Clock
 from chase.config import Loaded
 from chase.controller import Controller
-from chase.errors import ChaseError, ConfigError, TryLater
+from chase.errors import ChaseError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
 from chase.repricing import reprice_recent
+from chase.serving import ApiServer
 from chase.signal import GridSignal
 from chase.store import Keep, Store
 from zeus_core.gpus.base import GpuError, GpuSystem
 
 log = structlog.get_logger("chase.service")
-_STOP_S = 10.0
 _SAMPLE_S = 1.0
 _RAMP_S = 1.0
 _LATE_TICKS = 3
@@ -302,19 +299,9 @@ class Service:
             self.events(code, "warning", f"{event.job_id} tick came late or overran its interval")
 
     def _start_api(self) -> None:
-        path = self.config.service.socket_path  # a reload may name another; this is the one that is ours
-        listener = listen(path, self.config.service.socket_group)
+        service = self.config.service
         app = create_app(self.controller, lambda: self.config, self._facts)
-        server = uvicorn.Server(uvicorn.Config(app, http=PeerProtocol, **server_settings()))
-        thread = threading.Thread(target=server.run, args=([listener],), name="api", daemon=True)
-        thread.start()
-
-        def stop() -> None:
-            server.should_exit = True
-            thread.join(_STOP_S)
-            path.unlink(missing_ok=True)
-
-        self._cleanup.append(stop)
+        self._cleanup.append(ApiServer(app, service.socket_path, service.socket_group).close)
 
     def _facts(self) -> dict[str, Any]:
         health = self.store.health
@@ -399,49 +386,6 @@ def _instance_lock(path: Path) -> Callable[[], None]:
     file.write(str(os.getpid()))
     file.flush()
     return file.close
-
-
-def server_settings() -> dict[str, Any]:
-    """How uvicorn serves the API; handed to ``uvicorn.Config``."""
-    return {
-        "loop": "asyncio",
-        "ws": "none",
-        "lifespan": "off",
-        "access_log": False,
-        "proxy_headers": False,  # a header must never overwrite what the kernel said of the caller
-        "server_header": False,
-        "log_config": None,
-        "limit_concurrency": 128,
-        "timeout_keep_alive": 5,
-        "timeout_graceful_shutdown": 2,
-    }
-
-
-def listen(path: Path, group: str | None) -> socket.socket:
-    """The API's socket, never open wider than 0660 for a moment; the instance lock makes replacing a stale one safe."""
-    if path.exists() and not path.is_socket():
-        raise ChaseError(f"{path} exists and is no socket, so it is not replaced; set service.socket")
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    before = os.umask(0o117)
-    try:
-        listener.bind(str(path))
-    except OSError as error:
-        listener.close()
-        raise ChaseError(f"cannot listen on {path}: {error.strerror or error}; set service.socket") from error
-    finally:
-        os.umask(before)
-    if group is not None:
-        _give_to_group(path, group)
-    listener.listen(64)
-    return listener
-
-
-def _give_to_group(path: Path, group: str) -> None:
-    try:
-        shutil.chown(path, group=group)
-    except (LookupError, OSError) as error:
-        raise ConfigError(f"service.socket_group = {group!r}: {error}; name a group that this user is in") from error
 
 
 def _log_to_stderr(level: str, *, as_json: bool) -> None:

@@ -7,14 +7,11 @@ import os
 import shutil
 import socket
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
-from chase.api import PeerProtocol, create_app
-from chase.service import listen, server_settings
+from chase.api import create_app
+from chase.serving import ApiServer
 from chase.unixhttp import request
 
 
@@ -26,16 +23,12 @@ class Served:
         self._folder.chmod(0o755)
         self.path = self._folder / "chase.sock"
         app = create_app(bench.controller, lambda: bench.loaded.config, lambda: {"clock_rate": 1.0, "pid": os.getpid()})
-        listener = listen(self.path, None)
+        self._server = ApiServer(app, self.path, None)
         self.mode = self.path.stat().st_mode & 0o777
         self.path.chmod(0o666)
-        self._server = uvicorn.Server(uvicorn.Config(app, http=PeerProtocol, **server_settings()))
-        self._thread = threading.Thread(target=self._server.run, args=([listener],))
-        self._thread.start()
 
     def close(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(10)
+        self._server.close()
         shutil.rmtree(self._folder)
 
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""Where the API is served: a Unix socket that is never open wider than its group, and uvicorn on it in a thread."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from chase.api import PeerProtocol
+from chase.errors import ChaseError, ConfigError
+
+_STOP_S = 10.0
+
+
+class ApiServer:
+    """Serves ``app`` at ``path`` from construction to ``close``. Raises ``ChaseError`` or ``ConfigError``."""
+
+    def __init__(self, app: FastAPI, path: Path, group: str | None) -> None:
+        self._path = path
+        listener = listen(path, group)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http=PeerProtocol,
+                loop="asyncio",
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                proxy_headers=False,  # a header must never overwrite what the kernel said of the caller
+                server_header=False,
+                log_config=None,
+                limit_concurrency=128,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="api", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(_STOP_S)
+        self._path.unlink(missing_ok=True)
+
+
+def listen(path: Path, group: str | None) -> socket.socket:
+    """0660 from its first moment. The instance lock makes replacing a stale socket safe."""
+    if path.exists() and not path.is_socket():
+        raise ChaseError(f"{path} exists and is no socket, so it is not replaced; set service.socket")
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    before = os.umask(0o117)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        raise ChaseError(f"cannot listen on {path}: {error.strerror or error}; set service.socket") from error
+    finally:
+        os.umask(before)
+    if group is not None:
+        _give_to_group(path, group)
+    listener.listen(64)
+    return listener
+
+
+def _give_to_group(path: Path, group: str) -> None:
+    try:
+        shutil.chown(path, group=group)
+    except (LookupError, OSError) as error:
+        raise ConfigError(f"service.socket_group = {group!r}: {error}; name a group that this user is in") from error
