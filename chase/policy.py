@@ -26,8 +26,8 @@ class Grid:
     """The intensity a decision goes by, in gCO2eq/kWh, None if there is none.
 
     ``freshness`` is fresh, stale, or fallback for what stands in for an observed value. ``efficiency_above_g`` and
-    ``speed_below_g`` are the thresholds in force; ``reference_g`` is the fixed intensity of Chase's rule (MaxCI). Any of
-    them is None where it is not known.
+    ``speed_below_g`` are the thresholds in force; ``reference_g`` is the fixed intensity of Chase's rule (MaxCI). Any
+    of them is None where it is not known.
     """
 
     g_per_kwh: float | None = None
