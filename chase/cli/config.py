@@ -91,6 +91,7 @@ def _checked(file: Path | None, region: str | None) -> dict[str, Any]:
     else:
         loaded = load(service_file=file, region=region)
         found, files = loaded.region, _files(loaded)
+    sources_of(found, session=Session(), clock=SystemClock())  # raises for options that a source does not have
     return {"ok": _has_usable_source(found), "files": files, "problems": missing_tokens(found)}
 
 

@@ -28,7 +28,7 @@ from zeus_core.gpus.visible import resolve
 _COLUMNS = (
     Column("uuid", "gpu"),
     Column("status", "result"),
-    Column("enforced_w", "in force W", right=True),
+    Column("enforced_w", "in force W", right=True, spare=1),
     Column("detail", "detail", wrap=True),
 )
 

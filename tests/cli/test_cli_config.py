@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -46,6 +47,36 @@ def test_the_table_shows_origins_only_when_asked(run):
     """Without --origin a person sees keys and values alone."""
     assert "set by" not in run("config", "show").stdout
     assert "set by" in run("config", "show", "--origin").stdout
+
+
+def test_paths_that_nobody_set_are_shown_as_they_are_in_force(run, tmp_path):
+    """The database and the socket that will be used are there, and said to be defaults; data has the path alone."""
+    config = tmp_path / "chase.toml"
+    config.write_text('[service]\nstate_dir = "/srv/state"\nrun_dir = "/srv/run"\n')
+    for arguments in ([], ["--origin"]):
+        out = run("config", "show", *arguments, "--config", config).stdout
+        assert re.search(r"^service\.db +/srv/state/chase\.sqlite \(default\)", out, re.MULTILINE)
+        assert re.search(r"^service\.socket +/srv/run/chase\.sock \(default\)", out, re.MULTILINE)
+    rows = {row["key"]: row["value"] for row in json.loads(run("config", "show", "--json", "--config", config).stdout)}
+    assert (rows["service.db"], rows["service.socket"]) == ("/srv/state/chase.sqlite", "/srv/run/chase.sock")
+
+
+def test_a_path_that_somebody_set_is_no_default(run, tmp_path):
+    """What the file names is shown as it stands there."""
+    config = tmp_path / "chase.toml"
+    config.write_text('[service]\ndb = "/srv/my.sqlite"\nsocket = "/srv/my.sock"\n')
+    out = run("config", "show", "--config", config).stdout
+    assert re.search(r"^service\.db +/srv/my\.sqlite$", out, re.MULTILINE)
+    assert re.search(r"^service\.socket +/srv/my\.sock$", out, re.MULTILINE)
+
+
+def test_truth_is_written_as_the_file_writes_it(run):
+    """Every switch is true or false, never yes or no."""
+    rows = json.loads(run("config", "show", "--json").stdout)
+    lines = dict(line.split(maxsplit=1) for line in run("config", "show").stdout.splitlines())
+    switches = {row["key"]: row["value"] for row in rows if isinstance(row["value"], bool)}
+    assert switches
+    assert {key: lines[key] for key in switches} == {key: str(value).lower() for key, value in switches.items()}
 
 
 def test_a_token_is_never_shown(run, log):
@@ -136,6 +167,21 @@ def test_regions_are_listed_with_sources_in_order(run):
     gb = next(row for row in rows if row["id"] == "gb")
     assert [source["provider"] for source in gb["sources"]] == ["neso", "electricity_maps"]
     assert "neso, electricity_maps" in run("regions", "list").stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--csv"], ["--nl"], ["-v"]])
+def test_regions_alone_lists_them(run, options):
+    """The name of the one thing that is mostly wanted may be left out, in every form."""
+    alone = run("regions", *options)
+    assert (alone.exit_code, alone.stdout) == (0, run("regions", "list", *options).stdout)
+    assert "gb" in alone.stdout
+
+
+def test_regions_still_explains_itself(run):
+    """Help is help, and an unknown word is no option of the list."""
+    assert "Commands:" in run("regions", "--help").stdout
+    assert run("regions", "nosuch").exit_code == 2
+    assert run("regions", "--nosuch").exit_code == 2
 
 
 def test_a_region_is_shown_with_its_year(run):

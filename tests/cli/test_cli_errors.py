@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -10,10 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chase.cli import options
+from chase.cli import main, options
 from chase.cli.group import Entry, LazyGroup
 from chase.cli.output import Column, Form, emit_rows, say_more
 from chase.errors import ChaseError, ConfigError, StoreError, TryLater
+
+_NUMBERS = (click.IntRange, click.FloatRange, type(click.INT), type(click.FLOAT))
 
 
 @click.command()
@@ -105,6 +108,13 @@ def test_an_unknown_command_is_a_usage_error_with_a_guess(run):
         ["serve", "--region", "nosuch", "--simulated"],
         ["serve", "--config", "nosuch.toml"],
         ["demo", "--seconds", "0"],
+        ["demo", "--seconds", "nan"],
+        ["demo", "--region", "mars"],
+        ["demo", "--region", "gb", "--region", "mars"],
+        ["hold", "off", "--until", "2020-01-01"],
+        ["hold", "off", "--until", "soon"],
+        ["hold", "off", "--until", "soon", "--job", "x"],
+        ["exec", "--total", "inf", "--", "true"],
     ],
     ids=" ".join,
 )
@@ -125,6 +135,82 @@ def test_without_a_service_it_is_try_later(run, arguments):
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (75, "")
     assert "nobody.sock" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["decisions"], ["jobs", "--all"], ["config", "show"], ["regions", "list"], ["restore"], ["db", "export", "jobs"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("forms", list(itertools.permutations(["--json", "--csv", "--nl"], 2)), ids=" ".join)
+def test_two_forms_at_once_are_wrong_usage(run, log, command, forms):
+    """None of two forms is taken silently; the error names both."""
+    result = run(*command, *forms)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{forms[0]} and {forms[1]} are two forms" in result.stderr
+
+
+def test_one_form_twice_is_one_form(run, log):
+    """Saying it again changes nothing."""
+    assert run("decisions", "--db", log.path, "--json", "--json").stdout == (
+        run("decisions", "--db", log.path, "--json").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["decisions", "--limit", "abc"], "'--limit': 'abc' is not a whole number"),
+        (["decisions", "--limit", "1.5"], "'--limit': '1.5' is not a whole number"),
+        (["decisions", "--since", "abc"], "'--since': 'abc' is not a time"),
+        (["explain", "x"], "'ID': 'x' is not a whole number"),
+        (["signal", "gb", "--hours", "x"], "'--hours': 'x' is not a whole number"),
+        (["actuator", "--uid", "me"], "'--uid': 'me' is not a whole number"),
+        (["actuator", "--lease-s", "long"], "'--lease-s': 'long' is not a number"),
+        (["exec", "--total", "nan", "--", "true"], "'--total': 'nan' is not a number"),
+        (["db", "prune", "--keep-days", "x"], "'--keep-days': 'x' is not a whole number"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_no_number_is_told_so_in_plain_words(run, arguments, said):
+    """No word of the library's own types reaches a person."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "range" not in result.stderr
+
+
+def test_no_command_takes_numbers_by_another_type():
+    """An option that is added later gets the same plain words."""
+    types = [(name, param.name, param.type) for name, command in every_command() for param in command.params]
+    plain = (options.Whole, options.Number)
+    assert [(n, p) for n, p, kind in types if isinstance(kind, _NUMBERS) and not isinstance(kind, plain)] == []
+
+
+def every_command():
+    context = click.Context(main, info_name="chase")
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        yield name, command
+        yield from getattr(command, "commands", {}).items()
+
+
+def test_a_demo_of_a_region_without_a_typical_year_is_refused(run, quiet_region):
+    """There is nothing to replay: that is said before a day is begun."""
+    result = run("demo", "--region", quiet_region)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "typical" in result.stderr
+
+
+@pytest.mark.parametrize("until", ["2020-01-01", "soon"])
+def test_a_wrong_end_of_a_hold_is_wrong_usage_whether_or_not_a_service_answers(run, service, until):
+    """The option is what is wrong in both cases, and the same words say so."""
+    texts = set()
+    for socket in (service.socket, "nobody.sock"):
+        result = run("hold", "off", "--until", until, "--socket", socket)
+        assert (result.exit_code, result.stdout) == (2, "")
+        texts.add(result.stderr)
+    assert len(texts) == 1
 
 
 def test_a_wrong_configuration_touches_nothing(chase, tmp_path):

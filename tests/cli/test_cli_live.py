@@ -140,6 +140,7 @@ def test_exec_registers_the_command_and_ends_as_it_ends(chase, live):
     done = chase("exec", "--name", "held", "--gpus", "1", "--max-slowdown", "10%", "--", sys.executable, "-c", code)
     assert done.returncode == 7, done.stderr
     assert "held" in json.loads(done.stdout)
+    assert "chase: job held (simulated GPUs): " in done.stderr
 
 
 def test_exec_passes_the_command_its_own_options(chase):

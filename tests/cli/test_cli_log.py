@@ -173,10 +173,11 @@ def test_explain_of_an_unknown_id_says_where_ids_are(run, log):
 
 @pytest.mark.parametrize("command", [["decisions"], ["explain", 1], ["jobs", "--all"], ["db", "export", "jobs"]])
 def test_a_missing_database_is_an_error_with_a_hint(run, tmp_path, command):
-    """No traceback, the path, and what makes one."""
+    """No traceback, the path, and what makes one or names one."""
     result = run(*command, "--db", tmp_path / "none.sqlite")
     assert result.exit_code == 1
     assert "none.sqlite" in result.stderr
+    assert "'chase serve' makes it, or name another one with --db" in result.stderr
     assert result.stdout == ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -107,6 +108,46 @@ def test_a_gpu_that_a_living_process_holds_is_left_to_it(run, standin_state, own
     rows = json.loads(done.stdout)
     assert {row["holder_pid"] for row in rows} == {holder.pid}
     assert str(holder.pid) in rows[0]["detail"]
+    assert {row["status"] for row in rows} == {"held"}
+    assert [card.limit_w for card in standin_state] == [150, 150]
+
+
+def test_one_held_and_one_that_fails_is_a_failure(run, standin_state, folders, owner, places):
+    """Exit code 1 outweighs 75: something is wrong that waiting does not mend."""
+    import standin
+
+    from zeus_core.actuation.lock import GpuLock
+
+    owner("die")
+    standin_state.fail(standin.SET_LIMIT, standin.NO_PERMISSION, gpu=0)
+    lock = GpuLock.acquire(folders / "locks", standin_state.uuids[1])
+    done = run("restore", *places, "--json")
+    lock.release()
+    statuses = {row["uuid"]: row["status"] for row in json.loads(done.stdout)}
+    assert statuses[standin_state.uuids[1]] == "held"
+    assert statuses[standin_state.uuids[0]] != "held"
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("then", ["die", "stay"])
+def test_restore_says_everything_once(chase, standin_state, owner, places, then):
+    """The table is all there is: nothing before it, each GPU in one row, and no space at a line's end."""
+    owner(then)
+    done = chase("restore", *places)
+    assert done.stderr == ""
+    assert [done.stdout.count(uuid) for uuid in standin_state.uuids] == [1, 1] or then == "stay"
+    assert len(done.stdout.splitlines()) == 3
+    assert not any(line.endswith(" ") for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("beginning", ["GPU-", "GPU"])
+def test_an_ambiguous_beginning_is_called_that(run, standin_state, owner, places, beginning):
+    """A beginning of several GPUs is refused with those that it could be, and nothing is given back."""
+    owner("die")
+    done = run("restore", beginning, *places)
+    assert done.exit_code == 2
+    assert "ambiguous" in done.stderr
+    assert all(uuid in done.stderr for uuid in standin_state.uuids)
     assert [card.limit_w for card in standin_state] == [150, 150]
 
 
@@ -245,6 +286,53 @@ def test_a_second_actuator_is_refused_with_the_holders_pid(actuator, chase, plac
     done = chase("actuator", "--uid", os.geteuid(), "--socket", folders / "other.sock", *places)
     assert done.returncode == 75
     assert str(process.pid) in done.stderr
+
+
+def test_every_line_of_the_actuator_has_its_time(standin_state, folders, places):
+    """The first line is no exception: when it began to listen is worth knowing."""
+    command = [sys.executable, "-m", "chase", "actuator", "--uid", str(os.geteuid())]
+    command += ["--socket", str(folders / "a.sock"), *map(str, places)]
+    with subprocess.Popen(command, env=standin_state.env(), stderr=subprocess.PIPE, text=True) as process:
+        lines = [process.stderr.readline()]
+        _take_down(folders / "a.sock", standin_state).close()
+        process.send_signal(signal.SIGTERM)
+        lines += process.stderr.read().splitlines()
+    assert len(lines) > 2
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ ", line) for line in lines), lines
+
+
+def test_the_locks_are_beside_the_socket(standin_state, folders, tmp_path):
+    """Who moves the socket alone moves the locks with it, as the configuration of restore and doctor computes."""
+    path = folders / "moved" / "a.sock"
+    config = tmp_path / "chase.toml"
+    config.write_text(f'[control]\nactuator_socket = "{path}"\nactuator_state_dir = "{folders}/journal"\n')
+    command = [sys.executable, "-m", "chase", "actuator", "--uid", str(os.geteuid()), "--socket", str(path)]
+    command += ["--state-dir", str(folders / "journal")]
+    with subprocess.Popen(command, env=standin_state.env(), stderr=subprocess.PIPE, text=True) as process:
+        assert "listens" in process.stderr.readline()
+        _take_down(path, standin_state).close()
+        process.kill()
+        process.stderr.read()
+    locks = load(service_file=config).config.lock_dir
+    assert locks == path.parent / "locks"
+    assert sorted(each.stem for each in locks.iterdir()) == sorted(standin_state.uuids)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+def test_an_actuator_that_is_not_root_is_told_to_be(standin_state, folders):
+    """Whoever forgot sudo is not sent looking for another folder."""
+    folders.chmod(0o755)
+    code = (
+        "import os, sys, pynvml\nfrom chase.cli import main\nmain.get_command(None, 'actuator')\n"
+        "os.setgid(65534); os.setuid(65534)\nmain(sys.argv[1:], prog_name='chase')"
+    )
+    places = ["--socket", folders / "a.sock", "--state-dir", folders / "journal"]
+    command = [sys.executable, "-c", code, "actuator", "--uid", "65534", *map(str, places)]
+    done = subprocess.run(command, env=standin_state.env(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "as root" in done.stderr
+    assert "name another" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_actuator_without_a_driver_or_a_folder_says_what_is_wrong(chase, standin_state, folders, places):

@@ -86,7 +86,7 @@ def test_without_a_database_it_is_what_is_typical(run, tmp_path):
     result = run("signal", "us-cal-ciso", "--db", tmp_path / "none.sqlite", "--json", "--hours", 6)
     document = json.loads(result.stdout)
     assert (result.exit_code, document["kind"], document["freshness"]) == (0, "typical", "fallback")
-    assert len(document["ahead"]) in {6, 7}
+    assert len(document["ahead"]) == 6
     assert document["region"] == "us-cal-ciso"
 
 
@@ -100,6 +100,17 @@ def test_the_chart_has_a_bar_for_each_hour(run, tmp_path):
     assert bars[values.index(max(values))] == max(bars) == 32
     for value, bar in zip(values, bars, strict=True):
         assert bar == pytest.approx(32 * value / max(values), abs=1)
+
+
+@pytest.mark.parametrize("hours", [1, 2, 24])
+def test_the_table_and_the_document_hold_the_same_hours(run, tmp_path, hours):
+    """Both begin with the next full hour and end so many hours later, with the same values."""
+    asked = ("signal", "us-cal-ciso", "--db", tmp_path / "none.sqlite", "--hours", hours)
+    rows = [line.split() for line in run(*asked).stdout.splitlines() if ":00:00Z" in line]
+    ahead = json.loads(run(*asked, "--json").stdout)["ahead"]
+    assert len(rows) == hours
+    assert [point["start"] for point in ahead] == [f"{row[0]}T{row[1]}" for row in rows]
+    assert [f"{point['g_per_kwh']:.0f}" for point in ahead] == [row[2] for row in rows]
 
 
 def test_a_source_without_its_token_is_named_once(run, tmp_path):

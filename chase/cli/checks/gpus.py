@@ -54,7 +54,7 @@ def _limits(gpu: Gpu, min_headroom: float) -> Finding:
         limits, limit_w = gpu.power_limits(), gpu.power_limit_w()
         found = f"limit {limit_w:g} W, range {limits.min_w:g} to {limits.max_w:g} W, default {limits.default_w:g} W"
         if limits.headroom < min_headroom:
-            advice = "little can be saved by power limits here; try control.sm_clocks = true"
+            advice = "little can be saved by power limits here; ask the host for a wider range"
             return State.WARN, f"{found}: no headroom", advice
         return State.OK, found, ""
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from chase.build import session_of, signal_of
+from chase.build import session_of, sources_of
 from chase.cli.checks.finding import Finding, State
 from chase.cli.output import age
 from chase.clock import Clock
@@ -25,23 +25,25 @@ _ADVICE: Mapping[type[ProviderError], str] = {
 def configured(loaded: Loaded, clock: Clock, *, online: bool) -> Iterator[Finding]:
     region = loaded.region
     skipped: list[str] = []
-    grid = signal_of(
-        region,
-        loaded.config,
-        session=session_of(loaded.config),
-        clock=clock,
-        store=None,
-        events=lambda _code, _severity, text, **_: skipped.append(text),
-    )
     yield from _tokens(region)
+    try:
+        sources = sources_of(
+            region,
+            session=session_of(loaded.config),
+            clock=clock,
+            events=lambda _code, _severity, text, **_: skipped.append(text),
+        )
+    except ConfigError as error:
+        yield Finding("source", State.FAIL, str(error), "mend it in the region file; 'chase config check' tells the same")
+        return
     for text in skipped:
         yield Finding("source", State.FAIL, text, "mend it in the region file, or take it out")
-    if not grid.states and region.typical is None:
+    if not sources and region.typical is None:
         yield Finding("source", State.FAIL, f"region {region.id} has nothing to go by", "add a source to its file")
-    elif not grid.states:
+    elif not sources:
         yield Finding("source", State.WARN, f"region {region.id} has its typical profile alone", "add a source")
-    for state in grid.states:
-        yield _answer(state.provider, clock.now()) if online else _not_asked(state.provider)
+    for provider in sources:
+        yield _answer(provider, clock.now()) if online else _not_asked(provider)
 
 
 def _tokens(region: RegionConfig) -> Iterator[Finding]:
