@@ -101,7 +101,25 @@ def signal_of(
     events: Callable[..., None],
     env: Mapping[str, str] = os.environ,
 ) -> GridSignal:
-    """The sources of a region in their order; one without its token is left out, and an event says so."""
+    """The signal of a region over its sources. Raises ``ConfigError`` for one that cannot be made as configured."""
+    sources = sources_of(region, session=session, clock=clock, events=events, env=env)
+    limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)
+    typical = _typical(region, session, clock)
+    return GridSignal(region.id, sources, clock=clock, limits=limits, store=store, typical=typical, on_event=events)
+
+
+def sources_of(
+    region: RegionConfig,
+    *,
+    session: Session,
+    clock: Clock,
+    events: Callable[..., None] = lambda *_, **__: None,
+    env: Mapping[str, str] = os.environ,
+) -> list[Provider]:
+    """The sources in their order; nothing is asked of them yet.
+
+    Raises ``ConfigError`` for options that make no sense; one that cannot be made for another reason is left out.
+    """
     sources = []
     for source in region.sources:
         try:
@@ -110,9 +128,7 @@ def signal_of(
             raise ConfigError(f"region {region.id}, source {source.provider} ({source.zone}): {error}") from error
         except ProviderError as error:
             events("source-skipped", "warning", f"{source.provider} ({source.zone}): {error}", region=region.id)
-    limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)
-    typical = _typical(region, session, clock)
-    return GridSignal(region.id, sources, clock=clock, limits=limits, store=store, typical=typical, on_event=events)
+    return sources
 
 
 def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping[str, str]) -> Provider:

@@ -8,12 +8,15 @@ from typing import Any
 
 import click
 
+from chase.build import sources_of
 from chase.cli import options
 from chase.cli.output import Column, Form, emit, emit_json, emit_rows, human, say
+from chase.clock import SystemClock
 from chase.config import Loaded, load, load_region, origin_rows
 from chase.config.layers import read_toml
 from chase.config.regions import RegionConfig
 from chase.errors import ConfigError
+from providers.session import Session
 
 
 def _shown(value: Any) -> str:

@@ -94,6 +94,11 @@ def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
                 f"sources.{index} ({source.provider} {source.zone}) is sources.{same} again; remove one",
             )
     yield from _other_scopes(region)
+    for index, source in enumerate(region.sources):
+        if source.options.get("signal") not in {None, region.signal}:
+            mixed = f'region.signal is "{region.signal}"; they are never mixed, so make them one'
+            name = f"sources.{index}.options.signal"
+            yield name, f'{name} = "{source.options["signal"]}" and {mixed}'
     if not region.sources and region.typical is None:
         yield "region", "has neither [[sources]] nor [typical]; with nothing to ask there is no signal"
     if region.typical and region.typical.scope != region.scope:

@@ -200,3 +200,17 @@ def test_a_region_of_ones_own_is_shown_from_its_file(run, quiet_region):
     assert "1. file (zone quiet" in out
     assert "Default here: policy.efficiency_above = 200" in out
     assert json.loads(run("regions", "show", quiet_region, "--json").stdout)["typical_mean_g_per_kwh"] is None
+
+
+def test_check_looks_into_the_options_of_sources(run, tmp_path):
+    """An option that a provider does not have is a wrong configuration, with a suggestion, and not a skipped source."""
+    file = tmp_path / "lab.toml"
+    file.write_text(
+        '[region]\nid = "lab"\nname = "Lab"\ntime_zone = "UTC"\nsignal = "average"\nscope = "direct"\n'
+        'currency = "EUR"\n'
+        '[[sources]]\nprovider = "file"\nzone = "XX"\noptions = { pth = "x.csv", scope = "direct" }\n'
+    )
+    result = run("config", "check", file)
+    assert result.exit_code == 2
+    assert "'pth'" in result.stderr
+    assert "path" in result.stderr

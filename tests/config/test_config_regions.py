@@ -384,3 +384,14 @@ def test_electricity_maps_gives_the_scope_that_is_assumed_when_none_is_said():
     _observed("electricity_maps", session)
 
     assert session.params["emissionFactorType"] == region_file._SCOPE_UNSAID["electricity_maps"]
+
+
+def test_a_source_of_another_signal_is_refused(tmp_path):
+    """Average and marginal intensities are never mixed: a file source that says marginal in an average region."""
+    file = tmp_path / "lab.toml"
+    file.write_text(
+        '[region]\nid = "lab"\nname = "Lab"\ntime_zone = "UTC"\nsignal = "average"\nscope = "direct"\ncurrency = "EUR"\n'
+        '[[sources]]\nprovider = "file"\nzone = "XX"\noptions = { path = "x.csv", scope = "direct", signal = "marginal" }\n'
+    )
+    with pytest.raises(ConfigError, match=r"sources\.0\.options\.signal = .marginal. and region\.signal is .average."):
+        load_region(file)

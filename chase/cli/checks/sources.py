@@ -11,6 +11,7 @@ from chase.cli.checks.finding import Finding, State
 from chase.cli.output import age
 from chase.clock import Clock
 from chase.config import Loaded, RegionConfig
+from chase.errors import ConfigError
 from providers.base import AuthError, BadRequest, NoData, PlanError, Provider, ProviderError, RateLimited
 
 _ADVICE: Mapping[type[ProviderError], str] = {
@@ -34,7 +35,9 @@ def configured(loaded: Loaded, clock: Clock, *, online: bool) -> Iterator[Findin
             events=lambda _code, _severity, text, **_: skipped.append(text),
         )
     except ConfigError as error:
-        yield Finding("source", State.FAIL, str(error), "mend it in the region file; 'chase config check' tells the same")
+        yield Finding(
+            "source", State.FAIL, str(error), "mend it in the region file; 'chase config check' tells the same"
+        )
         return
     for text in skipped:
         yield Finding("source", State.FAIL, text, "mend it in the region file, or take it out")
