@@ -45,6 +45,7 @@ from zeus_core.gpus.base import GpuError, GpuSystem
 log = structlog.get_logger("chase.service")
 _SAMPLE_S = 1.0
 _RAMP_S = 1.0
+_STEP_S = 2.0  # more than slewing does in a second
 _LATE_TICKS = 3
 _LATE_S = 1.0
 _LOOK_S = 60.0
@@ -80,6 +81,7 @@ class Service:
         self._began_s = self.clock.monotonic()
         self._look_at_s = self._answered_s = time.monotonic()
         self._fed_s = -math.inf
+        self._offset_s = time.time() - time.monotonic()
         self._told_late: dict[str, float] = {}
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class Service:
         """
         real_s = (self.clock.monotonic() - self.controller.ticked_s) / self.clock.rate
         alive = real_s < max(_LATE_TICKS * self.config.control.interval_s / self.clock.rate, _LATE_S)
+        self._watch_clock()
         now_s = time.monotonic()
         if alive and now_s - self._fed_s >= self._notify.watchdog_s:
             self._fed_s = now_s
@@ -140,6 +143,16 @@ class Service:
         if now_s >= self._look_at_s:
             self._look_at_s = now_s + _LOOK_S
             self._look_for_gpus(now_s)
+
+    def _watch_clock(self) -> None:
+        """The scheduler's times are wall times: a clock that is set back an hour would stop the ticks for an hour."""
+        offset_s = time.time() - time.monotonic()
+        stepped_s, self._offset_s = offset_s - self._offset_s, offset_s
+        if abs(stepped_s) < _STEP_S:
+            return
+        self.events("clock-stepped", "warning", f"the wall clock was set by {stepped_s:+.0f} s: ticks go on now")
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
 
     def _look_for_gpus(self, now_s: float) -> None:
         """A driver that was exchanged under us answers only a new process, so leave it to the service manager."""
@@ -313,7 +326,7 @@ class Service:
             "now": self.clock.now().isoformat().replace("+00:00", "Z"),
             "clock_rate": self.clock.rate,
             "region": self.loaded.region.id,
-            "db": str(self.config.service.db_path),
+            "db": str(self.store.path),
             "store_ok": health.ok,
             "store_reason": health.reason,
             "tick_age_s": self.clock.monotonic() - self.controller.ticked_s,

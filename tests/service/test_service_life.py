@@ -272,3 +272,22 @@ def test_a_driver_that_is_gone_ends_the_service(start, monkeypatch):
     assert "driver-gone" in codes(service)
     with pytest.raises(ChaseError, match="version mismatch"):
         service._look_for_gpus(service._answered_s + 1000)
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_wall_clock_that_is_set_does_not_stop_the_ticks(start, monkeypatch, step_s):
+    """The scheduler waits for wall times; set back an hour, it would do nothing for an hour (APScheduler #339)."""
+    import time
+    from datetime import UTC, datetime, timedelta
+
+    service = start()
+    until(lambda: service.controller.states, "the first tick")
+    # What a step does to it: every next run lies that much further off than it was meant to.
+    for job in service._scheduler.get_jobs():
+        job.modify(next_run_time=datetime.now(UTC) + timedelta(hours=1))
+    whole = time.time
+    monkeypatch.setattr(time, "time", lambda: whole() + step_s)
+    before_s = service.controller.ticked_s
+    service.look()
+    until(lambda: service.controller.ticked_s > before_s, "a tick", within_s=5.0)
+    assert codes(service).count("clock-stepped") == 1
