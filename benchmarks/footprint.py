@@ -25,8 +25,8 @@ from chase.store import Reader
 from chase.unixhttp import request
 
 GPUS = 8
-IMPORTS = ("numpy", "requests", "pydantic", "fastapi", "uvicorn", "apscheduler.schedulers.background", "sqlite_utils")
-IMPORTS += ("rich.table", "structlog", "stamina", "pynvml", "chase.config.models", "chase.service")
+IMPORTS = ("requests", "pydantic", "fastapi", "uvicorn", "apscheduler.schedulers.background", "sqlite_utils")
+IMPORTS += ("rich.table", "structlog", "pynvml", "chase.config.models", "chase.service")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 REGION = """

@@ -26,6 +26,15 @@ def signals_as_from_a_shell() -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory that every user can reach, with a path short enough for a socket's name (107 bytes)."""
+    directory = Path(tempfile.mkdtemp(prefix="chase-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
 @pytest.fixture(scope="session")
 def nvml_standin_library() -> Iterator[Path]:
     """The stand-in libnvidia-ml.so.1, compiled once, in a directory that every uid can read."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,14 +31,6 @@ with open({state!r}, "r+b") as file:
         file.seek(offset + 12)
         file.write(struct.pack("I", milliwatts))
 """
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="act-"))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +10,8 @@ from daemon_peer import PeerDaemon
 
 
 @pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """A directory whose path leaves room for a socket's name, which may have 107 bytes."""
-    directory = Path(tempfile.mkdtemp(prefix="chase-"))
-    yield directory
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def socket_path(short_dir: Path) -> Path:
-    return short_dir / "chase.sock"
+def socket_path(place: Path) -> Path:
+    return place / "chase.sock"
 
 
 @pytest.fixture

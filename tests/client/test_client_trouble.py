@@ -174,10 +174,10 @@ def test_a_refusal_of_another_kind_is_a_change_of_state(daemon, socket_path, has
     ]
 
 
-def test_a_socket_that_is_no_socket_is_said_plainly(short_dir, caplog):
+def test_a_socket_that_is_no_socket_is_said_plainly(place, caplog):
     """A path too long for a socket, a directory, a file: a warning names the path, and nothing raises."""
-    (short_dir / "file").write_text("hello")
-    for path in (short_dir, short_dir / "file", short_dir / ("x" * 200)):
+    (place / "file").write_text("hello")
+    for path in (place, place / "file", place / ("x" * 200)):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "chase.client"), Job("job", socket=path):
             pass

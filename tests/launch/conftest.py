@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,16 +19,8 @@ from launch_harness import LAUNCHER, PATIENCE_S, Running, launcher_env
 
 
 @pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """A directory whose path leaves room for a socket's name, which may have 107 bytes."""
-    directory = Path(tempfile.mkdtemp(prefix="chase-"))
-    yield directory
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def socket_path(short_dir: Path) -> Path:
-    return short_dir / "chase.sock"
+def socket_path(place: Path) -> Path:
+    return place / "chase.sock"
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,14 +9,6 @@ from typing import Any
 
 import pytest
 from service_node import Node
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="node-"))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture
