@@ -18,7 +18,6 @@ from zeus_core.frontier import Frontier, OperatingPoint, Setting
 from zeus_core.selectors import Energy, MaxSlowdown, Selector, Time, ZeusCost
 
 SPEED, EFFICIENCY, BETWEEN, OFF, PROFILING = "speed-first", "efficiency-first", "between", "off", "profiling"
-HOLD_MODES = (SPEED, EFFICIENCY, OFF)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,23 +56,19 @@ _SHORTEST_S = 0.05  # between two ticks of one kind, however fast a simulated cl
 
 
 class Service:
-    """One node's service. ``again`` loads the configuration anew for SIGHUP.
-
-    ``clock`` and ``system`` may be handed over, which is what the demo and the tests do.
-    """
+    """One node's service. ``clock`` and ``system`` may be handed over, which is what the demo and the tests do."""
 
     def __init__(
         self,
         loaded: Loaded,
         *,
-        again: Callable[[], Loaded] | None = None,
         clock: Clock | None = None,
         system: GpuSystem | None = None,
     ) -> None:
         self.loaded = loaded
         self.config = loaded.config
         self.clock = clock or clock_of(self.config)
-        self._again = again or (lambda: loaded)
+        self._again = loaded.again
         self._given_system = system
         self._stop = threading.Event()
         self._reload = threading.Event()
@@ -349,11 +345,10 @@ class Service:
                 signal.signal(number, handler)
 
 
-def run(load: Callable[[], Loaded]) -> int:
-    """``chase serve``: ``load`` reads the configuration, now and at each SIGHUP."""
-    loaded = load()
+def run(loaded: Loaded) -> int:
+    """``chase serve``."""
     _log_to_stderr(loaded.config.log.level, as_json=bool(loaded.config.log.json))
-    return Service(loaded, again=load).run()
+    return Service(loaded).run()
 
 
 # The service is built of these once; everything else follows a reload.

@@ -50,4 +50,4 @@ def serve(
         "control.gpus": "simulated" if simulated else None,
         "log.level": "debug" if is_verbose() else None,
     }
-    ctx.exit(service.run(lambda: load(service_file=config_file, region=region, overrides=flags)))
+    ctx.exit(service.run(load(service_file=config_file, region=region, overrides=flags)))

@@ -50,10 +50,6 @@ class Loaded:
         """The same files, environment and flags, read now."""
         return load(**self._asked)
 
-    def with_values(self, overrides: Mapping[str, Any]) -> Loaded:
-        """The same with more flags."""
-        return load(**{**self._asked, "overrides": {**(self._asked["overrides"] or {}), **overrides}})
-
 
 def load(
     *,

@@ -257,14 +257,6 @@ def test_again_reads_what_has_changed_and_keeps_flags(write, env):
     assert (again.config.control.interval_s, again.config.policy.eta) == (6, 0.25)
 
 
-def test_with_values_adds_flags(write, env):
-    """More flags go on top of those that were given."""
-    loaded = load(overrides={"policy.eta": 0.25, "policy.dwell_s": 1}, env=env).with_values({"policy.eta": 0.75})
-
-    assert (loaded.config.policy.eta, loaded.config.policy.dwell_s) == (0.75, 1)
-    assert loaded.again().config.policy.eta == 0.75
-
-
 def test_origin_rows_show_everything_but_no_secret(write, env, region_text):
     """Each setting and each fact of the region has a row; a token's variable is named and not read."""
     path = write(region_text.replace('zone = "home"', 'zone = "home"\ntoken_env = "GRID_TOKEN"'), "home.toml")

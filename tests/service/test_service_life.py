@@ -27,7 +27,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     with ExitStack() as stack:
 
         def make(**settings: Any) -> Service:
-            service = Service(loaded(tmp_path, **settings), again=lambda: loaded(tmp_path, **settings))
+            service = Service(loaded(tmp_path, **settings))
             stack.callback(service.shutdown)
             service.startup()
             return service
