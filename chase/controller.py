@@ -33,6 +33,7 @@ from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState
 from zeus_core.frontier import Setting
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
 from zeus_core.meter import EnergyMeter
+from zeus_core.profiler import same_setting
 
 # A limit that was asked for and is not in force, though the GPU as such can be set.
 _BLOCKED = frozenset({Status.BOUND, Status.FAILED, Status.NOT_SUPPORTED})
@@ -456,8 +457,7 @@ class Controller:
             job.changed_s = self._clock.monotonic()
         job.setting, job.mode, job.reason = choice.setting, choice.mode, choice.reason
         job.in_force = self._in_force(job, applied)
-        blocked = [result for result in applied.values() if result.status in _BLOCKED]
-        self._book.refused(job, blocked[0].detail or blocked[0].status.value if blocked else "")
+        self._book.refused(job, _why_not_in_force(job, choice, applied))
 
     def _in_force(self, job: Job, applied: Mapping[str, Applied]) -> Setting | None:
         """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""
@@ -536,6 +536,16 @@ def _progress_note(job: Job) -> str:
         return ""
     done, total = job.profiler.progress
     return f"{done} of {total} windows"
+
+
+def _why_not_in_force(job: Job, choice: Choice, applied: Mapping[str, Applied]) -> str:
+    """Why the wish is not what is in force, though the GPU can be set; empty where it is."""
+    blocked = next((result for result in applied.values() if result.status in _BLOCKED), None)
+    if blocked is not None:
+        return blocked.detail or blocked.status.value
+    if choice.setting is None or job.in_force is None or same_setting(job.in_force, choice.setting):
+        return ""
+    return f"{choice.setting} was asked for and {job.in_force} is in force"
 
 
 def _slices(gpu: Gpu) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -458,6 +459,17 @@ class TestSweeps:
         assert job.frontier is None
         assert "cannot be measured" in bench.decisions()[-1].reason
         assert bench.limits[0] == FULL
+
+    def test_a_range_that_shrinks_in_mid_sweep_ends_it(self, make_bench, monkeypatch):
+        """The host raises the minimum while we measure: what can still be set is measured, the rest left out (G7)."""
+        bench = make_bench(profile__points=5)
+        job = bench.register(0, profile=None)
+        bench.run(60)
+        narrow = replace(bench.gpus[0].power_limits(), min_w=200.0)
+        monkeypatch.setattr(bench.gpus[0], "power_limits", lambda: narrow)
+        bench.run(1500)
+        assert job.frontier_source == "measured"
+        assert min(point.setting.power_limit_w for point in job.frontier.points) == 200.0
 
     @pytest.mark.parametrize("profile", ["a41-resnet50", "/etc/passwd", "../chase", ""])
     def test_a_profile_is_one_of_the_names_there_are(self, bench, profile):
