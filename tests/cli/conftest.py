@@ -165,12 +165,12 @@ options = {{ path = "{trace}", scope = "lifecycle" }}
 
 
 def write_region(folder: Path, g_per_kwh: float = 100.0) -> Path:
-    """A region with a file source that holds two days around now, hour by hour."""
+    """A region with a file source that holds two days around now, hour by hour, alike in the hours of the tests."""
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     rows = ["start,end,g_per_kwh"]
     for hour in range(-24, 25):
         start = now + timedelta(hours=hour)
-        rows.append(f"{start.isoformat()},{(start + timedelta(hours=1)).isoformat()},{g_per_kwh + hour}")
+        rows.append(f"{start.isoformat()},{(start + timedelta(hours=1)).isoformat()},{g_per_kwh + (0 if -1 <= hour <= 3 else hour)}")
     trace = folder / "trace.csv"
     trace.write_text("\n".join(rows) + "\n")
     region = folder / "quiet.toml"

@@ -188,7 +188,7 @@ def test_no_command_takes_numbers_by_another_type():
 
 
 def every_command():
-    context = click.Context(main, info_name="chase")
+    context = click.Context(main, info_name="chase", **main.context_settings)
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         yield name, command

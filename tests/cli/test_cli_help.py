@@ -22,7 +22,7 @@ HEAVY |= {"apscheduler", "structlog", "stamina", "pynvml", "torch", "zeus_core",
 
 def commands():
     """Every command with its full name, groups included."""
-    context = click.Context(main, info_name="chase")
+    context = click.Context(main, info_name="chase", **main.context_settings)
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         yield name, command

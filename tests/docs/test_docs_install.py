@@ -38,12 +38,12 @@ def commands(text: str) -> list[list[str]]:
 
 def parsed(args: list[str]) -> None:
     """As the shell would hand it over, without running it."""
-    command, context = main, click.Context(main, info_name="chase")
+    command, context = main, click.Context(main, info_name="chase", **main.context_settings)
     while isinstance(command, click.Group):
         command, args = command.get_command(context, args[0]), args[1:]
         assert command is not None
     if args:
-        command.make_context(command.name, list(args))
+        command.make_context(command.name, list(args), parent=context)
 
 
 @pytest.mark.parametrize("args", [*commands(PAGE), *(call for text in UNITS.values() for call in commands(text))])
