@@ -53,6 +53,7 @@ class Reader:
         self._timeout_s = timeout_s
         self._idle: list[tuple[FileId | None, sqlite3.Connection]] = []
         self._lock = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +65,7 @@ class Reader:
 
     def close(self) -> None:
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle, self._idle, self._closed = self._idle, [], True
         for _, conn in idle:
             conn.close()
 
@@ -261,7 +262,7 @@ class Reader:
 
     def _give_back(self, which: FileId | None, conn: sqlite3.Connection) -> None:
         with self._lock:
-            if len(self._idle) < _IDLE:
+            if len(self._idle) < _IDLE and not self._closed:
                 self._idle.append((which, conn))
                 return
         conn.close()

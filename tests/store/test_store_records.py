@@ -253,3 +253,12 @@ def test_a_closed_log_is_one_file(path, open_store):
     assert store.jobs() == [JOB]
     store.close()
     assert sorted(entry.name for entry in path.parent.iterdir() if entry.name.startswith(path.name)) == [path.name]
+
+
+def test_a_look_after_the_end_leaves_nothing_open(path, open_store):
+    """A reader that is asked once more after it was closed answers, and keeps no connection."""
+    store = open_store()
+    store.upsert_job(JOB)
+    store.close()
+    assert store.jobs() == [JOB]
+    assert store._idle == []

@@ -78,7 +78,8 @@ def _content(path: Path) -> Finding:
         advice = "run the service as a user that may write there, or set service.state_dir"
         return Finding("database", State.WARN, f"{path} does not exist, and uid {os.geteuid()} may not make it", advice)
     try:
-        count = len(open_readonly(path).jobs())
+        with open_readonly(path) as log:
+            count = len(log.jobs())
     except ChaseError as error:
         return Finding("database", State.FAIL, str(error), "read as its owner, or let the service set it aside")
     size = path.stat().st_size
