@@ -170,9 +170,8 @@ def write_region(folder: Path, g_per_kwh: float = 100.0) -> Path:
     rows = ["start,end,g_per_kwh"]
     for hour in range(-24, 25):
         start = now + timedelta(hours=hour)
-        rows.append(
-            f"{start.isoformat()},{(start + timedelta(hours=1)).isoformat()},{g_per_kwh + (0 if -1 <= hour <= 3 else hour)}"
-        )
+        value = g_per_kwh if -1 <= hour <= 3 else g_per_kwh + hour
+        rows.append(f"{start.isoformat()},{(start + timedelta(hours=1)).isoformat()},{value}")
     trace = folder / "trace.csv"
     trace.write_text("\n".join(rows) + "\n")
     region = folder / "quiet.toml"
