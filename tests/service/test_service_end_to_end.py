@@ -142,6 +142,19 @@ class TestObserve:
         assert node.limits == [ORIGINAL_W, ORIGINAL_W]
 
 
+def test_an_actuator_that_comes_later_is_found(make_node):
+    """Started the other way round, the service observes until the actuator is there, and then controls."""
+    node = make_node()
+    node.state.root_uid = 0 if node.uid != 0 else -1
+    node.grid(DIRTY)
+    node.start_service()
+    node.start_job("--gpus", "0")
+    until(lambda: "chase actuator" in node.status()["service"]["control_reason"], "the reason says what to start")
+    node.start_actuator()
+    until(lambda: low(node), "controlled")
+    assert node.status()["service"]["control"] == "control"
+
+
 def test_one_service_a_node(node):
     """A second service is refused with the holder's pid and exit status 75."""
     told = json.dumps(node.status())
