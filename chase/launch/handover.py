@@ -71,7 +71,14 @@ class Handover:
             write(self.directory / ADVICE, data)
 
     def remove(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Renamed first: a process that still writes there finds no such directory, and cannot refill it."""
+        gone = self.directory.with_name(f"{self.directory.name}.gone")
+        with contextlib.suppress(OSError):
+            self.directory.rename(gone)
+        for _ in range(3):  # a file that was being made at that moment may still appear
+            shutil.rmtree(gone, ignore_errors=True)
+            if not gone.exists():
+                return
 
     def _counts(self) -> Iterator[Count]:
         for path in sorted(self.directory.glob(f"*{COUNT}"), key=lambda path: path.name):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -95,6 +97,30 @@ def test_a_directory_that_is_gone_disturbs_nothing(handover, caplog):
         job.step(3)
     assert job.units_done == 3
     assert not handover.directory.exists()
+
+
+def test_a_directory_goes_while_others_write_into_it(handover):
+    """Whoever still counts when the launcher cleans up cannot keep its directory alive."""
+    stop = threading.Event()
+
+    def count() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with contextlib.suppress(OSError):
+                (handover.directory / f"{number}.count.json").write_text("{}")
+
+    writers = [threading.Thread(target=count) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    while not any(handover.directory.iterdir()):
+        stop.wait(0.001)
+    handover.remove()
+    stop.set()
+    for writer in writers:
+        writer.join()
+    left = [path for path in handover.directory.parent.iterdir() if path.name.startswith(handover.directory.name)]
+    assert left == []
 
 
 def test_an_id_without_a_directory_registers_no_second_job(daemon, socket_path, monkeypatch, caplog):
