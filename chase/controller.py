@@ -129,8 +129,12 @@ class Controller:
         last = self._store.last_decision(job.id)
         if last is None:
             return
-        given = PolicyInput.from_dict(last.inputs)
-        chosen = last.choice["setting"]
+        try:
+            given, chosen = PolicyInput.from_dict(last.inputs), last.choice["setting"]
+        except (KeyError, TypeError, ValueError) as error:
+            text = f"{job.name} begins anew: its last decision cannot be read: {error!r}"
+            self.events("not-recalled", "warning", text, job_id=job.id)
+            return
         job.mode, job.setting = last.mode, Setting(**chosen) if chosen is not None else None
         job.reference_g = given.grid.reference_g if given.grid.kind in _OBSERVED else None
         held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.setting) else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from controller_bench import CLEAN, DIRTY, MIDDLE, OWNER
@@ -271,6 +272,19 @@ class TestComingBack:
         bench.grid.g_per_kwh = 120.0
         bench.run(20)
         assert job.reference_g == 120.0
+
+    @pytest.mark.parametrize("broken", [{"inputs": {}}, {"choice": {}}])
+    def test_a_last_decision_that_cannot_be_read_keeps_nobody_out(self, make_bench, broken):
+        """A row of another version: the job is taken in and begins anew, and it is said."""
+        bench = make_bench()
+        bench.register(0)
+        bench.run(20)
+        bench.store.add_decision(replace(bench.decisions()[-1], id=None, at=bench.clock.now(), **broken))
+        bench.close()
+        bench = make_bench()
+        bench.clock.advance(30)
+        assert bench.register(0).mode is None
+        assert "not-recalled" in bench.codes()
 
     def test_decisions_are_counted_over_both_runs(self, make_bench):
         """The account says how many decisions there were, not how many since the restart."""
