@@ -6,10 +6,11 @@ BIN     = $(VENV)/bin
 BENCHMARKS = step_cost store footprint
 SHELL   = /bin/bash
 
-.PHONY: help demo test lint bench gpu-check clean
+.PHONY: help demo test fuzz lint bench gpu-check clean
 help:
 	@echo "make demo       the main job, offline, on simulated GPUs"
 	@echo "make test       all tests"
+	@echo "make fuzz       the property tests, with thousands of new examples each"
 	@echo "make lint       ruff, mypy --strict, import contracts"
 	@echo "make bench      every claim of the README, measured"
 	@echo "make gpu-check  read-only checks on a machine with an NVIDIA GPU"
@@ -29,6 +30,8 @@ demo: $(VENV)/.core
 	$(BIN)/chase demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+fuzz: $(VENV)/.dev
+	CHASE_HYPOTHESIS=fuzz $(BIN)/python -m pytest -m "not slow" --timeout 3600
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

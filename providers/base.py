@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 
 class ProviderError(Exception):
@@ -76,13 +76,20 @@ class Boundary(StrEnum):
     UNSPECIFIED = "unspecified"
 
 
+class Market(StrEnum):
+    DAY_AHEAD = "day-ahead"
+    REAL_TIME = "real-time"
+    RETAIL = "retail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntensityPoint:
     """Carbon intensity over ``[start, end)``, aware UTC, in gCO2eq/kWh.
 
     ``issued_at`` is when a forecast was made; ``updated_at`` what the source says of its last revision; ``fetched_at``
-    when we read it. ``method`` is the source's own word for how it estimated. Raises ``ValueError`` for a naive time,
-    an empty interval, or a value that is not finite.
+    when we read it. ``method`` is the source's own word for how it estimated; where we computed the intensity from a
+    generation mix it names the table of emission factors and its version. Raises ``ValueError`` for a naive time, an
+    empty interval, or a value that is not finite.
     """
 
     zone: str
@@ -100,36 +107,78 @@ class IntensityPoint:
     method: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("start", "end", "fetched_at", "issued_at", "updated_at"):
-            at = getattr(self, name)
-            if at is not None and at.utcoffset() != timedelta(0):
-                raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
-        if self.end <= self.start:
-            raise ValueError(f"the interval is empty: {self.start.isoformat()} to {self.end.isoformat()}")
+        _check_times(self, ("start", "end", "fetched_at", "issued_at", "updated_at"))
         if not math.isfinite(self.g_per_kwh):
             raise ValueError(f"an intensity must be finite, not {self.g_per_kwh!r}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricePoint:
+    """Price of electricity over ``[start, end)``, aware UTC, in ``currency`` (ISO 4217) per kWh; it may be negative.
+
+    ``market`` is what kind of price it is: wholesale and retail are never mixed. ``licence`` is the notice that came
+    with it, where one came. Raises ``ValueError`` for a naive time, an empty interval, or a value that is not finite.
+    """
+
+    zone: str
+    start: datetime
+    end: datetime
+    price_per_kwh: float
+    currency: str
+    market: Market
+    source: str
+    fetched_at: datetime
+    updated_at: datetime | None = None
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        _check_times(self, ("start", "end", "fetched_at", "updated_at"))
+        if not math.isfinite(self.price_per_kwh):
+            raise ValueError(f"a price must be finite, not {self.price_per_kwh!r}")
+
+
+class Interval(Protocol):
+    @property
+    def start(self) -> datetime: ...
+    @property
+    def end(self) -> datetime: ...
+
+
+P = TypeVar("P", bound=Interval)
+
+
 @dataclass(frozen=True, slots=True)
-class Series:
+class Ordered(Generic[P]):
     """Points in ascending order, at most one for each start; gaps are gaps."""
 
-    points: tuple[IntensityPoint, ...] = ()
+    points: tuple[P, ...] = ()
 
     @classmethod
-    def of(cls, points: Iterable[IntensityPoint]) -> Series:
+    def of(cls, points: Iterable[P]) -> Self:
         """Sort, and of several points with one start keep the last given (duplicates in history: last wins)."""
         by_start = {point.start: point for point in points}
         return cls(tuple(by_start[start] for start in sorted(by_start)))
 
-    def __iter__(self) -> Iterator[IntensityPoint]:
+    def __iter__(self) -> Iterator[P]:
         return iter(self.points)
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def at(self, when: datetime) -> IntensityPoint | None:
+    def at(self, when: datetime) -> P | None:
         return next((point for point in reversed(self.points) if point.start <= when < point.end), None)
+
+
+class Series(Ordered[IntensityPoint]):
+    """Intensities of one source."""
+
+    __slots__ = ()
+
+
+class PriceSeries(Ordered[PricePoint]):
+    """Prices of one source, of one currency and market."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +211,31 @@ class Provider(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class PriceProvider(Protocol):
+    """One source of prices for one zone; failures and times as for ``Provider``.
+
+    Of its ``capabilities`` ``observed`` and ``forecast`` say nothing: what is published of the future is the price.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def zone(self) -> str: ...
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def prices(self, start: datetime, end: datetime) -> PriceSeries:
+        """What is published of ``[start, end)``, past and future alike."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def _check_times(point: Interval, names: Iterable[str]) -> None:
+    for name in names:
+        at = getattr(point, name)
+        if at is not None and at.utcoffset() != timedelta(0):
+            raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
+    if point.end <= point.start:
+        raise ValueError(f"the interval is empty: {point.start.isoformat()} to {point.end.isoformat()}")

@@ -13,13 +13,18 @@ LONGEST_HOLD_S = 6 * 3600.0
 
 @dataclass(slots=True)
 class _Host:
+    rate: float
+    burst: float
     tokens: float
     filled_at: float
     held_until: float = float("-inf")
 
 
 class Pace:
-    """A token bucket for each host, and the hold-offs that hosts ask for. Safe to share between threads."""
+    """A token bucket for each host or lane, and the hold-offs that hosts ask for. Safe to share between threads.
+
+    A lane is what a source counts for itself, such as one dataset that may be asked once a minute.
+    """
 
     def __init__(self, *, rate_per_s: float, burst: int, monotonic: Callable[[], float]) -> None:
         self._rate = rate_per_s
@@ -28,11 +33,14 @@ class Pace:
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.Lock()
 
-    def reserve(self, host: str, patience_s: float) -> float:
-        """Seconds to wait before asking ``host``; a turn is taken only if they are within ``patience_s``."""
+    def reserve(self, host: str, patience_s: float, *, every_s: float | None = None) -> float:
+        """Seconds to wait before asking ``host``; a turn is taken only if they are within ``patience_s``.
+
+        ``every_s`` is for a lane: one request in so many seconds, and none saved up.
+        """
         with self._lock:
-            state = self._refilled(host)
-            wait_s = max(0.0, (1.0 - state.tokens) / self._rate, state.held_until - state.filled_at)
+            state = self._refilled(host, every_s)
+            wait_s = max(0.0, (1.0 - state.tokens) / state.rate, state.held_until - state.filled_at)
             if wait_s <= patience_s:
                 state.tokens -= 1.0
             return wait_s
@@ -43,10 +51,11 @@ class Pace:
             state = self._refilled(host)
             state.held_until = max(state.held_until, state.filled_at + min(seconds, LONGEST_HOLD_S))
 
-    def _refilled(self, host: str) -> _Host:
+    def _refilled(self, host: str, every_s: float | None = None) -> _Host:
         now = self._monotonic()
-        state = self._hosts.setdefault(host, _Host(self._burst, now))
-        state.tokens = min(self._burst, state.tokens + (now - state.filled_at) * self._rate)
+        rate, burst = (1.0 / every_s, 1.0) if every_s else (self._rate, self._burst)
+        state = self._hosts.setdefault(host, _Host(rate, burst, burst, now))
+        state.tokens = min(state.burst, state.tokens + (now - state.filled_at) * state.rate)
         state.filled_at = now
         return state
 

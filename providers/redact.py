@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from typing import TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
 MASK = "***"
@@ -61,6 +62,10 @@ class Redactor(logging.Filter):
         if cleaned != text:
             record.msg, record.args = cleaned, ()
         return True
+
+
+def is_secret(text: str | Secret) -> TypeGuard[Secret]:
+    return isinstance(text, Secret)
 
 
 Texts = Mapping[str, str | Secret]  # parameters or headers

@@ -4,17 +4,20 @@ An outsider's package names a callable with the signature of ``create`` (without
 
     [project.entry-points."chase.providers"]
     my_grid = "my_package.grid:MyGrid"
+
+and one of prices in the group ``chase.prices``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from providers.base import BadRequest, Provider
+from providers.base import BadRequest, PriceProvider, Provider
 from providers.options import did_you_mean
 from providers.redact import Secret
 
@@ -22,18 +25,80 @@ if TYPE_CHECKING:
     from providers.session import Session
 
 GROUP = "chase.providers"
+PRICE_GROUP = "chase.prices"
 _BUILT_IN = {
+    "caiso": "providers.caiso:Caiso",
+    "carbon_aware_sdk": "providers.carbon_aware_sdk:CarbonAwareSdk",
+    "chase": "providers.chase_node:ChaseNode",
+    "eia": "providers.eia:Eia",
     "electricity_maps": "providers.electricity_maps:ElectricityMaps",
+    "energinet": "providers.energinet:Energinet",
+    "energy_charts": "providers.energy_charts:EnergyCharts",
+    "entsoe": "providers.entsoe:Entsoe",
     "file": "providers.file:FileProvider",
+    "ieso": "providers.ieso:Ieso",
     "neso": "providers.neso:Neso",
+    "open_electricity": "providers.open_electricity:OpenElectricity",
+    "prometheus": "providers.prometheus:Prometheus",
+    "rte": "providers.rte:Rte",
+    "smard": "providers.smard:Smard",
     "static": "providers.static:StaticProvider",
+    "watttime": "providers.watttime:WattTime",
+}
+_PRICES = {
+    "electricity_maps": "providers.electricity_maps_prices:ElectricityMapsPrices",
+    "energinet": "providers.energinet_prices:EnerginetPrices",
+    "energy_charts": "providers.energy_charts_prices:EnergyChartsPrices",
+    "entsoe": "providers.entsoe_prices:EntsoePrices",
+    "file": "providers.file_prices:FilePrices",
+    "octopus": "providers.octopus:Octopus",
 }
 _MEMBERS = ("name", "zone", "capabilities", "observe", "forecast", "close")
+_PRICE_MEMBERS = ("name", "zone", "capabilities", "prices", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """The callables of one group by name. A built-in name cannot be taken over by another package."""
+
+    what: str
+    group: str
+    built_in: Mapping[str, str]
+    members: tuple[str, ...]
+
+    def names(self) -> list[str]:
+        return sorted({*self.built_in, *(entry.name for entry in entry_points(group=self.group))})
+
+    def make(self, name: str, given: Mapping[str, Any]) -> Any:
+        made = self._factory(name)(**given)
+        missing = [member for member in self.members if not hasattr(made, member)]
+        if missing:
+            raise BadRequest(f"{self.what} {name!r} lacks {', '.join(missing)}: see providers.base")
+        return made
+
+    def _factory(self, name: str) -> Callable[..., Any]:
+        if name in self.built_in:
+            module, _, attribute = self.built_in[name].partition(":")
+            return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+        for entry in entry_points(group=self.group):
+            if entry.name == name:
+                return _loaded(entry)
+        known = self.names()
+        raise BadRequest(f"there is no {self.what} {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}")
+
+
+_INTENSITY = _Book("provider", GROUP, _BUILT_IN, _MEMBERS)
+_PRICE = _Book("provider of prices", PRICE_GROUP, _PRICES, _PRICE_MEMBERS)
 
 
 def names() -> list[str]:
-    """All that ``create`` knows. A built-in name cannot be taken over by another package."""
-    return sorted({*_BUILT_IN, *(entry.name for entry in _outside())})
+    """All that ``create`` knows."""
+    return _INTENSITY.names()
+
+
+def price_names() -> list[str]:
+    """All that ``create_prices`` knows."""
+    return _PRICE.names()
 
 
 def create(
@@ -47,27 +112,25 @@ def create(
     now: Callable[[], datetime],
 ) -> Provider:
     """The provider for one zone. Nothing is asked of the network yet; ``BadRequest`` names what is wrong."""
-    secret = Secret(token) if token else None
-    made = _factory(provider)(zone=zone, options=options, token=secret, base_url=base_url, session=session, now=now)
-    missing = [member for member in _MEMBERS if not hasattr(made, member)]
-    if missing:
-        raise BadRequest(f"provider {provider!r} lacks {', '.join(missing)}: see providers.base.Provider")
-    return made  # type: ignore[no-any-return]  # what an outsider's callable returns is checked above
+    given = {"zone": zone, "options": options, "base_url": base_url, "session": session, "now": now}
+    made: Provider = _INTENSITY.make(provider, {**given, "token": Secret(token) if token else None})
+    return made
 
 
-def _factory(provider: str) -> Callable[..., Any]:
-    if provider in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[provider].partition(":")
-        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
-    for entry in _outside():
-        if entry.name == provider:
-            return _loaded(entry)
-    known = names()
-    raise BadRequest(f"there is no provider {provider!r}{did_you_mean(provider, known)}; known are {', '.join(known)}")
-
-
-def _outside() -> Iterable[EntryPoint]:
-    return entry_points(group=GROUP)
+def create_prices(
+    provider: str,
+    *,
+    zone: str,
+    options: Mapping[str, object],
+    token: str | None,
+    base_url: str | None,
+    session: Session,
+    now: Callable[[], datetime],
+) -> PriceProvider:
+    """The provider of prices for one zone, as ``create``."""
+    given = {"zone": zone, "options": options, "base_url": base_url, "session": session, "now": now}
+    made: PriceProvider = _PRICE.make(provider, {**given, "token": Secret(token) if token else None})
+    return made
 
 
 def _loaded(entry: EntryPoint) -> Callable[..., Any]:

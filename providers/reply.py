@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 _LONGEST_MESSAGE = 200
 _MESSAGE_KEYS = ("error", "message", "detail", "title")
 _PASSING = frozenset({408, 425})
+_PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 
 
 class Body(StrEnum):
     JSON = "JSON"
     EMPTY = "an empty body"
     HTML = "an HTML page"
+    TEXT = "text"
     OTHER = "no JSON"
 
 
@@ -33,7 +35,8 @@ class Reply:
     """An answer as a source judges it.
 
     ``status`` is what was meant: an error body under a 200 keeps its own code, or 502 if it names none. ``data`` is
-    None unless ``body`` is JSON. ``message`` is the source's own words on one line. ``location`` is where a redirect
+    None unless ``body`` is JSON. ``text`` is the body where text was wanted.
+    ``message`` is the source's own words on one line. ``location`` is where a redirect
     pointed that was not followed.
     """
 
@@ -44,14 +47,20 @@ class Reply:
     message: str
     location: str
     retry_after_s: float | None
+    text: str = field(default="", repr=False)
+    etag: str = ""
 
 
 Judge = Callable[[Reply], ProviderError | None]
 
 
-def read(raw: RawReply, *, now: datetime, clean: Callable[[str], str]) -> Reply:
-    """``clean`` masks secrets: servers like to echo what they were sent."""
+def read(raw: RawReply, *, now: datetime, clean: Callable[[str], str], wanted: Body = Body.JSON) -> Reply:
+    """``wanted`` is JSON or TEXT; XML and CSV are text. ``clean`` masks secrets: servers echo what they were sent."""
     body, data = _parse(raw.body, raw.content_type)
+    text = ""
+    if wanted is Body.TEXT and body in {Body.HTML, Body.OTHER}:
+        text = raw.body.decode("utf-8", errors="replace").removeprefix("\ufeff")
+        body = Body.HTML if _PAGE.match(text) else Body.TEXT
     return Reply(
         url=raw.url,
         status=_status_meant(raw.status, data),
@@ -60,16 +69,18 @@ def read(raw: RawReply, *, now: datetime, clean: Callable[[str], str]) -> Reply:
         message=clean(_message(data))[:_LONGEST_MESSAGE],
         location=raw.location,
         retry_after_s=retry_after_s(raw.retry_after, now),
+        text=text,
+        etag=raw.etag,
     )
 
 
-def judge_by_status(reply: Reply) -> ProviderError | None:
-    """What a status means where the source has no meaning of its own for it; None for data."""
+def judge_by_status(reply: Reply, wanted: Body = Body.JSON) -> ProviderError | None:
+    """What a status means where the source has no meaning of its own for it; None for data, or for a 304."""
     said = f"{reply.url} answered {reply.status}" + (f": {reply.message}" if reply.message else "")
     if reply.status == 204:  # noqa: PLR2004 - HTTP's own numbers are its names
         return NoData(said)
-    if reply.status < 300:  # noqa: PLR2004
-        return None if reply.body is Body.JSON else Transient(f"{said} with {reply.body}")
+    if reply.status < 300 or reply.status == 304:  # noqa: PLR2004
+        return None if reply.body is wanted or reply.status == 304 else Transient(f"{said} with {reply.body}")  # noqa: PLR2004
     if reply.location:
         return BadRequest(
             f"{said}: it moved to {reply.location}, which was not followed; correct base_url if it is right"

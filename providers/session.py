@@ -1,4 +1,4 @@
-"""One way to ask a server for JSON: timeouts, retries with jitter, ``Retry-After``, a pace for each host, no secrets.
+"""One way to ask a server: timeouts, retries with jitter, ``Retry-After``, a pace for each host, no secrets.
 
 The libraries for retrying sleep on the machine's clock; here clock and sleep are handed in, so the loop is our own.
 """
@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,14 +18,35 @@ from urllib.parse import urlsplit
 from providers.base import ProviderError, RateLimited, Transient
 from providers.deadline import Deadlines, Expired
 from providers.pace import Pace
-from providers.redact import Redactor, Secret, Texts, bare
-from providers.reply import Judge, judge_by_status, read
+from providers.redact import Redactor, Texts, bare, is_secret
+from providers.reply import Body, Judge, Reply, judge_by_status, read
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from providers.transport import RawReply, Transport
 
 _FIRST_BACKOFF_S = 0.5
+_ACCEPT = {Body.JSON: "application/json", Body.TEXT: "*/*"}
 _CHATTY = ("urllib3.connectionpool", "urllib3.util.retry")  # they log request lines, query and all
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a source counts for itself, within or across hosts: one request in ``every_s`` seconds."""
+
+    name: str
+    every_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    url: str
+    params: Texts = field(repr=False)
+    headers: Texts = field(repr=False)
+    judge: Judge
+    lane: Lane | None
+    wanted: Body
 
 
 class Session:
@@ -62,7 +84,7 @@ class Session:
             logging.getLogger(name).addFilter(self._redactor)
 
     def close(self) -> None:
-        """Wakes whoever waits in ``get_json``; they get ``Transient``."""
+        """Wakes whoever waits in ``get``; they get ``Transient``."""
         self._closed.set()
         self._deadlines.close()
         with self._lock:
@@ -78,19 +100,60 @@ class Session:
         params: Texts | None = None,
         headers: Texts | None = None,
         judge: Judge = lambda _: None,
+        lane: Lane | None = None,
     ) -> Any:
         """The parsed body. ``judge`` sees each reply first and may name the error; else its status decides.
 
         Raises ``ProviderError`` only, without secrets in text, context or the locals of its traceback.
         """
-        query, head = params or {}, headers or {}
-        for secret in (text for text in (*query.values(), *head.values()) if isinstance(text, Secret)):
+        return self.get(url, params=params, headers=headers, judge=judge, lane=lane).data
+
+    def get_text(
+        self,
+        url: str,
+        *,
+        params: Texts | None = None,
+        headers: Texts | None = None,
+        judge: Judge = lambda _: None,
+        lane: Lane | None = None,
+    ) -> str:
+        """As ``get_json`` for CSV and the like: the body as text, without its byte order mark. HTML is an error."""
+        return self.get(url, params=params, headers=headers, judge=judge, lane=lane, wanted=Body.TEXT).text
+
+    def get_xml(
+        self,
+        url: str,
+        *,
+        params: Texts | None = None,
+        headers: Texts | None = None,
+        judge: Judge = lambda _: None,
+        lane: Lane | None = None,
+    ) -> Element:
+        """As ``get_json``: the root element, its tags without namespaces. ``SchemaError`` for entities and the like."""
+        from providers.xml import parse
+
+        reply = self.get(url, params=params, headers=headers, judge=judge, lane=lane, wanted=Body.TEXT)
+        return parse(reply.text, reply.url)
+
+    def get(
+        self,
+        url: str,
+        *,
+        params: Texts | None = None,
+        headers: Texts | None = None,
+        judge: Judge = lambda _: None,
+        lane: Lane | None = None,
+        wanted: Body = Body.JSON,
+    ) -> Reply:
+        """The whole reply; its status is 304 where ``headers`` hold an If-None-Match that still matches."""
+        request = _Request(url, params or {}, {"Accept": _ACCEPT[wanted], **(headers or {})}, judge, lane, wanted)
+        for secret in (text for text in (*request.params.values(), *request.headers.values()) if is_secret(text)):
             self._redactor.protect(secret)
         until = self._monotonic() + self._deadline_s
         attempt = 1
         while True:
             try:
-                return self._once(url, query, head, judge, until)
+                return self._once(request, until)
             except (Transient, RateLimited) as error:
                 wait_s = self._wait_before_retry(error, attempt)
                 if wait_s is None or self._monotonic() + wait_s >= until:
@@ -98,22 +161,25 @@ class Session:
             self._sleep(wait_s)
             attempt += 1
 
-    def _once(self, url: str, query: Texts, head: Texts, judge: Judge, until: float) -> Any:
-        host = urlsplit(bare(url)).netloc
+    def _once(self, request: _Request, until: float) -> Reply:
+        host = urlsplit(bare(request.url)).netloc
         self._take_turn(host, until)
-        reply = read(self._fetch(url, query, head, until), now=self._now(), clean=self._redactor.clean)
+        if request.lane is not None:
+            self._take_turn(request.lane.name, until, every_s=request.lane.every_s)
+        raw = self._fetch(request.url, request.params, request.headers, until)
+        reply = read(raw, now=self._now(), clean=self._redactor.clean, wanted=request.wanted)
         if reply.retry_after_s is not None and reply.status in {429, 503}:
             self._pace.hold(host, reply.retry_after_s)
-        error = judge(reply) or judge_by_status(reply)
+        error = request.judge(reply) or judge_by_status(reply, request.wanted)
         if error is not None:
             raise error
-        return reply.data
+        return reply
 
-    def _take_turn(self, host: str, until: float) -> None:
+    def _take_turn(self, name: str, until: float, *, every_s: float | None = None) -> None:
         patience_s = until - self._monotonic()
-        wait_s = self._pace.reserve(host, patience_s)
+        wait_s = self._pace.reserve(name, patience_s, every_s=every_s)
         if wait_s > patience_s:
-            raise RateLimited(f"{host} is not to be asked for {wait_s:.0f} s more", retry_after_s=wait_s)
+            raise RateLimited(f"{name} is not to be asked for {wait_s:.0f} s more", retry_after_s=wait_s)
         if wait_s > 0:
             self._sleep(wait_s)
 

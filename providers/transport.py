@@ -16,6 +16,7 @@ from providers.redact import Texts, bare, plain
 
 _CHUNK = 4096
 _REDIRECTS = 3
+_LONGEST_ETAG = 200
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -28,6 +29,7 @@ class RawReply:
     content_type: str
     retry_after: str | None
     location: str
+    etag: str
     body: bytes = field(repr=False)
 
 
@@ -80,6 +82,7 @@ class Transport:
             content_type=headers.get("Content-Type", ""),
             retry_after=headers.get("Retry-After"),
             location=bare(location) if location else "",
+            etag=headers.get("ETag", "")[:_LONGEST_ETAG],
             body=self._read(response, until),
         )
 

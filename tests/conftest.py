@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -11,11 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "standin"))
 
 if TYPE_CHECKING:
     from standin import State
+
+# A change is judged by examples that are the same each time; `make fuzz` goes looking for new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile(
+    "fuzz", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("CHASE_HYPOTHESIS", "same"))
 
 
 @pytest.fixture(scope="session", autouse=True)

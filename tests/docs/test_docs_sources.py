@@ -23,7 +23,7 @@ from providers.table import _LISTS, FORMATS
 from providers.testing import ProviderSuite
 
 NOW = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
-PAGE = page("sources.md")
+PAGE = "\n".join([page("sources.md"), *(path.read_text() for path in sorted((ROOT / "docs/sources").glob("*.md")))])
 TOML = examples(PAGE, "toml")
 REGIONS = [text for text in TOML if "[region]" in text]
 SOURCES = [text for text in TOML if "[[sources]]" in text and "[region]" not in text]

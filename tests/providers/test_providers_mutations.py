@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import math
 from datetime import timedelta
 
 import grid_fakes
@@ -12,53 +10,18 @@ import pytest
 from grid_server import NOW, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutating import Replayed, check, mutated, outcome
 
-from providers.base import ProviderError, Series
+from providers.base import ProviderError
 from providers.electricity_maps import ElectricityMaps
 from providers.file import FileProvider
 from providers.neso import Neso
 from providers.reading import MOST_G_PER_KWH
 from providers.redact import Secret
 from providers.reply import judge_by_status, read
-from providers.session import Session
 from providers.transport import RawReply
 
 SPAN = timedelta(hours=24)
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.just(10**400),
-    st.floats(),
-    st.text(max_size=12),
-    st.sampled_from(
-        [
-            "2026-03-04T08:00Z",
-            "2026-03-04",
-            "0001-01-01T00:00+14:00",
-            "9999-12-31T23:59-14:00",
-            "9999-12-31T23:30Z",
-            "GB",
-            "hourly",
-        ]
-    ),
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)),
-    max_leaves=6,
-)
-
-
-class Replayed(Session):
-    """A session whose wire is one prepared reply: all but the socket is as in production."""
-
-    def __init__(self, body: bytes, status: int) -> None:
-        super().__init__(attempts=1)
-        self._raw = RawReply("http://grid/x", status, "application/json", None, "", body)
-
-    def _fetch(self, *_):
-        return self._raw
 
 
 def _recorded(source: str, endpoint: str, zone: str = "GB") -> object:
@@ -67,69 +30,6 @@ def _recorded(source: str, endpoint: str, zone: str = "GB") -> object:
         return json.loads(grid_fakes.neso(lambda: NOW)(Request(f"/intensity/{endpoint}", {}, {})).body)
     query = {"zone": zone, "horizonHours": "6"}
     return json.loads(grid_fakes.electricity_maps(lambda: NOW)(Request(f"/v4/{endpoint}", query, {})).body)
-
-
-def _paths(document: object, path: tuple = ()) -> list[tuple]:
-    inner = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
-    return [path, *(found for key, value in inner for found in _paths(value, (*path, key)))]
-
-
-@st.composite
-def mutated(draw, document: object) -> object:
-    """A few places dropped, replaced, or doubled."""
-    result = copy.deepcopy(document)
-    for _ in range(draw(st.integers(1, 4))):
-        path = draw(st.sampled_from(_paths(result)))
-        if not path:
-            if draw(st.booleans()):
-                return draw(VALUES)
-            continue
-        holder = result
-        for key in path[:-1]:
-            holder = holder[key]
-        how = draw(st.sampled_from(["drop", "replace", "double"]))
-        if how == "drop":
-            del holder[path[-1]]
-        elif how == "replace":
-            holder[path[-1]] = draw(VALUES)
-        elif isinstance(holder, list):
-            holder.append(copy.deepcopy(holder[path[-1]]))
-    return result
-
-
-def _numbers(document: object) -> set[float]:
-    if isinstance(document, dict):
-        return set().union(*map(_numbers, document.values()))
-    if isinstance(document, list):
-        return set().union(*map(_numbers, document))
-    real = isinstance(document, int | float) and not isinstance(document, bool)
-    return {float(document)} if real and abs(document) < 1e300 and not math.isnan(document) else set()
-
-
-def _outcome(ask, start, end) -> Series:
-    """The points; none where it was refused, and then in one line."""
-    failure = ""
-    try:
-        return ask(start, end)
-    except ProviderError as error:
-        failure = str(error)
-    assert failure
-    assert "\n" not in failure
-    assert len(failure) < 600
-    return Series()
-
-
-def _check(ask, start, end, document) -> None:
-    series = _outcome(ask, start, end)
-    written = _numbers(document)
-    for point in series:
-        assert point.g_per_kwh in written
-        assert 0 <= point.g_per_kwh <= MOST_G_PER_KWH
-        assert point.start < end
-        assert point.end > start
-        assert point.end - point.start <= timedelta(hours=1)
 
 
 @pytest.mark.parametrize("options", [{}, {"regionid": 13}])
@@ -145,8 +45,8 @@ def test_neso_survives_any_reply(options, data):
     document = data.draw(mutated(document))
     session = Replayed(json.dumps(document).encode(), data.draw(st.sampled_from([200, 200, 200, 400, 404, 500])))
     provider = Neso(zone="GB", options=options, base_url=None, session=session, now=lambda: NOW)
-    _check(provider.observe, NOW - SPAN, NOW, document)
-    _check(provider.forecast, NOW, NOW + SPAN, document)
+    check(provider.observe, NOW - SPAN, NOW, document)
+    check(provider.forecast, NOW, NOW + SPAN, document)
     session.close()
 
 
@@ -165,7 +65,7 @@ def test_electricity_maps_survives_any_reply(endpoint, data):
         (provider.observe, NOW, NOW),
         (provider.forecast, NOW, NOW + SPAN),
     ):
-        _check(ask, start, end + timedelta(seconds=1), document)
+        check(ask, start, end + timedelta(seconds=1), document)
     session.close()
 
 
@@ -187,14 +87,14 @@ def test_a_table_survives_any_edit(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("edit") / "grid"
     path.write_bytes(content)
     provider = FileProvider(zone="GB", options={"path": str(path), "format": form}, now=lambda: NOW)
-    points = _outcome(provider.observe, NOW - SPAN, NOW)
+    points = outcome(provider.observe, NOW - SPAN, NOW)
     assert all(0 <= point.g_per_kwh <= MOST_G_PER_KWH for point in points)
 
 
 @given(st.binary(max_size=200), st.sampled_from([200, 204, 302, 401, 429, 500]), st.text(max_size=20))
 def test_any_body_is_judged(body, status, content_type):
     """Whatever comes is data or one of our errors, and its message is one short line."""
-    raw = RawReply("http://grid/x", status, content_type, None, "", body)
+    raw = RawReply("http://grid/x", status, content_type, None, "", "", body)
     reply = read(raw, now=NOW, clean=str)
     error = judge_by_status(reply)
     assert error is None or isinstance(error, ProviderError)
