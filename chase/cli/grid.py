@@ -11,6 +11,7 @@ import click
 
 from chase.build import session_of, signal_of
 from chase.cli import options
+from chase.cli.group import DefaultGroup
 from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say_more
 from chase.cli.status import signal_lines
 from chase.cli.where import database
@@ -33,9 +34,18 @@ _COLUMNS = (
 )
 
 
-@click.command(
+@click.group(
+    cls=DefaultGroup,
     short_help="Show the grid's carbon intensity, now and next.",
-    epilog=options.example("chase signal", "chase signal de --refresh", "chase signal us-cal-ciso --hours 48 --json"),
+    epilog=options.example("chase signal", "chase signal de --refresh"),
+)
+def signal() -> None:
+    """Show the grid's carbon intensity, now and next: 'chase signal REGION' is 'chase signal show REGION'."""
+
+
+@signal.command(
+    short_help="Show the intensity, now and next.",
+    epilog=options.example("chase signal show de --refresh", "chase signal us-cal-ciso --hours 48 --json"),
 )
 @click.argument("region", required=False)
 @click.option("--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network.")
@@ -50,7 +60,7 @@ _COLUMNS = (
 @options.config_option
 @options.json_option
 @options.verbose_option
-def signal(
+def show(
     *, region: str | None, refresh: bool, hours: int, db_file: Path | None, config_file: Path | None, as_json: bool
 ) -> None:
     """Show the carbon intensity of REGION (the configured one by default): now, its source, kind and age, and next.

@@ -92,6 +92,20 @@ class LazyGroup(click.Group):
             raise click.exceptions.Exit(1) from error
 
 
+class DefaultGroup(click.Group):
+    """Without a command's name ``default`` is meant, whose arguments and options may follow at once."""
+
+    default = "show"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in ctx.help_option_names or self.is_name(args[0]))
+        return super().parse_args(ctx, args if named or ctx.resilient_parsing else [self.default, *args])
+
+    def is_name(self, word: str) -> bool:
+        """Whether the first word names a command here rather than begins what the default command is given."""
+        return word in self.commands
+
+
 def _report(error: ChaseError) -> None:
     """What a person reads of an error that they can mend; its causes too with ``--verbose``."""
     say(f"Error: {error}")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from chase.cli import options
+from chase.cli.group import DefaultGroup
 from chase.cli.output import Column, Form, emit, emit_rows
 from chase.config import RegionConfig, load_region, region_ids
 
@@ -23,12 +24,12 @@ _COLUMNS = (
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class _ListsByDefault(click.Group):
-    """Without a command's name ``list`` is meant, whose options may follow at once."""
+class _ListsByDefault(DefaultGroup):
+    default = "list"
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        return super().parse_args(ctx, ["list", *args] if bare and not ctx.resilient_parsing else args)
+    def is_name(self, word: str) -> bool:
+        """``list`` takes options only, so any other word is a command, if a mistyped one."""
+        return not word.startswith("-")
 
 
 @click.group(

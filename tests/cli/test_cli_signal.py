@@ -126,3 +126,26 @@ def test_a_source_without_its_token_is_named_once(run, tmp_path):
 def test_hours_beyond_the_horizon_are_refused(run):
     """Two days is as far as anything looks."""
     assert run("signal", "gb", "--hours", "49").exit_code == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["us-cal-ciso"], ["--hours", "3"], ["us-cal-ciso", "--hours", "3"]])
+def test_show_may_be_left_out(run, tmp_path, arguments):
+    """``chase signal REGION`` is ``chase signal show REGION``, whatever comes first, and prints the same."""
+    database = ("--db", str(tmp_path / "none.sqlite"))
+    short, long = run("signal", *arguments, *database), run("signal", "show", *arguments, *database)
+    assert short.exit_code == 0
+    assert short.stdout.splitlines()[-1] == long.stdout.splitlines()[-1]
+
+
+def test_a_region_that_does_not_exist_is_no_missing_command(run):
+    """The first word is a region's name, so a mistyped one is told what regions there are."""
+    result = run("signal", "us-cal-cisco")
+    assert result.exit_code == 2
+    assert "did you mean 'us-cal-ciso'" in result.stderr
+
+
+def test_the_help_of_the_group_names_what_is_in_it(run):
+    """``chase signal --help`` is the list of its commands, not the help of the default one."""
+    out = run("signal", "--help").stdout
+    assert "show" in out
+    assert "--refresh" not in out.split("Commands:")[1]
