@@ -147,5 +147,5 @@ def test_a_region_that_does_not_exist_is_no_missing_command(run):
 def test_the_help_of_the_group_names_what_is_in_it(run):
     """``chase signal --help`` is the list of its commands, not the help of the default one."""
     out = run("signal", "--help").stdout
-    assert "show" in out
-    assert "--refresh" not in out.split("Commands:")[1]
+    assert "show " in out.split("Commands:")[1]
+    assert "Ask the sources now" not in out
