@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from providers.base import BadRequest, IntensityPoint, SchemaError, Series
+from providers.base import BadRequest, IntensityPoint, P, SchemaError, Series
 
 MOST_G_PER_KWH = 5000.0
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
@@ -51,9 +51,9 @@ def records(value: object, what: str) -> Sequence[Any]:
     return value
 
 
-def gather(rows: Iterable[Any], read: Callable[[Any], IntensityPoint | None], *, where: str) -> list[IntensityPoint]:
+def gather(rows: Iterable[Any], read: Callable[[Any], P | None], *, where: str) -> list[P]:
     """A row that cannot be read is a gap like a null one; if no row can be read, ``SchemaError`` tells of the first."""
-    points: list[IntensityPoint] = []
+    points: list[P] = []
     refused: list[Exception] = []
     for row in rows:
         try:
