@@ -9,6 +9,7 @@ from typing import TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
 MASK = "***"
+_SCHEME = re.compile(r"(?:Basic|Bearer) +")
 _NAMED = re.compile(r"(?i)\b([\w-]*(?:token|key|secret|passw(?:or)?d|auth)[\w-]*=)[^&\s\"']+")
 
 
@@ -47,7 +48,8 @@ class Redactor(logging.Filter):
 
     def protect(self, secret: Secret) -> None:
         value = secret.reveal()
-        forms = {value, quote(value, safe=""), quote_plus(value)} - {""}
+        bare_value = _SCHEME.sub("", value, count=1)  # an echo need not repeat the scheme
+        forms = {form for text in (value, bare_value) for form in (text, quote(text, safe=""), quote_plus(text))} - {""}
         if not forms <= set(self._forms):
             self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
 

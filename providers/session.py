@@ -83,6 +83,10 @@ class Session:
         for name in _CHATTY:
             logging.getLogger(name).addFilter(self._redactor)
 
+    def monotonic(self) -> float:
+        """The clock of all its durations, for what else expires: a step of the wall clock keeps no token alive."""
+        return self._monotonic()
+
     def close(self) -> None:
         """Wakes whoever waits in ``get``; they get ``Transient``."""
         self._closed.set()

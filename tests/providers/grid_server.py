@@ -17,9 +17,12 @@ NOW = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Request:
+    """``values`` holds each parameter as often as it was given, ``query`` the last of them."""
+
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    values: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         parts = urlsplit(self.path)
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        values = parse_qs(parts.query)
+        query = {name: given[-1] for name, given in values.items()}
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.server.grid.play(Request(parts.path, query, headers))
+        answer = self.server.grid.play(Request(parts.path, query, headers, values))
         self.server.grid.released.wait(answer.first_s)
         if answer.drip_headers:
             self._drip(b"HTTP/1.1 200 OK\r\n" + b"X-Slow: yes\r\n" * 1000, answer.each_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import traceback
 from urllib.parse import urlencode
 
@@ -144,6 +145,15 @@ def test_a_secret_within_a_secret_is_masked_whole():
     for value in ("abc", "abcdef"):
         redactor.protect(Secret(value))
     assert redactor.clean("abcdef abc") == f"{MASK} {MASK}"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "Basic"])
+def test_a_secret_is_masked_without_its_scheme_too(server, make_session, scheme):
+    """A server that echoes the token alone gives it away as much as one that echoes the whole header."""
+    server.answer_with(lambda sent: as_json({"error": sent.headers["authorization"].split()[1]}, 401))
+    with pytest.raises(ProviderError, match=re.escape(MASK)) as caught:
+        make_session().get_json(server.url, headers={"Authorization": Secret(f"{scheme} {PLAIN}")})
+    assert PLAIN not in _everything_said(caught.value)
 
 
 def test_log_lines_without_secrets_stay_as_they_are():

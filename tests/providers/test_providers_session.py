@@ -24,6 +24,13 @@ def test_json_is_handed_over_parsed(server, session):
     assert [session.get_json(server.url) for _ in range(3)] == [{"data": [{"value": 148}]}] * 3
 
 
+def test_its_clock_is_the_one_it_waits_by(session, clock):
+    """What expires by it is not kept alive by a step of the wall clock."""
+    before = session.monotonic()
+    clock.advance(90.0)
+    assert session.monotonic() - before == 90.0
+
+
 def test_the_request_carries_what_was_given(server, session):
     """Parameters, headers and a polite introduction go out; nothing asks for encodings we cannot bound."""
     session.get_json(f"{server.url}/v4/latest", params={"zone": "GB"}, headers={"auth-token": "t"})
