@@ -6,7 +6,6 @@ import logging
 import time
 from datetime import timedelta
 from typing import ClassVar
-from typing import ClassVar
 
 import pytest
 from grid_server import Answer, as_json, bomb, cut, dripping, html, overlong, silent
@@ -49,11 +48,14 @@ FAULTS = [
 class HttpProviderSuite(ProviderSuite):
     """Needs, besides ``provider`` (server in order), a method ``make(session, base_url)``.
 
-    ``PAUSE_S`` is what the source wants between two requests.
+    ``PAUSE_S`` is what the source wants between two requests, ``MORE_REQUESTS`` how many more than one for each
+    question it needs, and ``ERRORS`` says, by the id of a fault, where it must mean another thing by it.
     """
 
     SECRETS = (TOKEN,)
     PAUSE_S: ClassVar[float] = 0.0
+    MORE_REQUESTS: ClassVar[int] = 0
+    ERRORS: ClassVar[dict[str, type[ProviderError]]] = {}
 
     @pytest.fixture
     def once(self, make_session):
@@ -62,7 +64,7 @@ class HttpProviderSuite(ProviderSuite):
 
     @pytest.mark.parametrize("ask", ["observe", "forecast"])
     @pytest.mark.parametrize(("answer", "error"), FAULTS)
-    def test_a_misbehaving_server_is_told_as_what_it_is(self, server, once, caplog, answer, error, ask):  # noqa: PLR0917 - pytest names them
+    def test_a_misbehaving_server_is_told_as_what_it_is(self, request, server, once, caplog, answer, error, ask):  # noqa: PLR0917 - pytest names them
         """Each fault has its class, and shows no secret in text or log."""
         server.answer_with(answer)
         provider = self.make(once, server.url)
@@ -71,6 +73,7 @@ class HttpProviderSuite(ProviderSuite):
             assert not provider.forecast(*span).points
             assert not server.requests
             return
+        error = self.ERRORS.get(request.node.callspec.id.removesuffix(f"-{ask}"), error)
         with caplog.at_level(logging.DEBUG), pytest.raises(error) as caught:
             getattr(provider, ask)(*span)
         assert TOKEN not in f"{caught.value} {caught.value!r} {caplog.text}"
@@ -108,7 +111,7 @@ class HttpProviderSuite(ProviderSuite):
         assert provider.observe(self.NOW - timedelta(hours=3), self.NOW).points
 
     def test_the_trail_of_requests_is_short(self, server, provider):
-        """Three days back, and two ahead, take one request each."""
+        """Three days back, and two ahead, take one request each, or what the source cannot do without."""
         provider.observe(self.NOW - timedelta(hours=72), self.NOW)
         provider.forecast(self.NOW, self.NOW + timedelta(hours=48))
-        assert len(server.requests) == 1 + provider.capabilities.forecast
+        assert len(server.requests) == 1 + provider.capabilities.forecast + self.MORE_REQUESTS
