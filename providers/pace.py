@@ -40,10 +40,15 @@ class Pace:
         """
         with self._lock:
             state = self._refilled(host, every_s)
-            wait_s = max(0.0, (1.0 - state.tokens) / state.rate, state.held_until - state.filled_at)
+            wait_s = _wait_s(state)
             if wait_s <= patience_s:
                 state.tokens -= 1.0
             return wait_s
+
+    def wait_s(self, host: str, *, every_s: float | None = None) -> float:
+        """What ``reserve`` would say, with no turn taken."""
+        with self._lock:
+            return _wait_s(self._refilled(host, every_s))
 
     def hold(self, host: str, seconds: float) -> None:
         """Leave ``host`` alone for so long."""
@@ -58,6 +63,10 @@ class Pace:
         state.tokens = min(state.burst, state.tokens + (now - state.filled_at) * state.rate)
         state.filled_at = now
         return state
+
+
+def _wait_s(state: _Host) -> float:
+    return max(0.0, (1.0 - state.tokens) / state.rate, state.held_until - state.filled_at)
 
 
 def retry_after_s(header: str | None, now: datetime) -> float | None:

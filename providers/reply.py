@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from providers.transport import RawReply
 
 _LONGEST_MESSAGE = 200
+_LONGEST_BARE = 4096
 _MESSAGE_KEYS = ("error", "message", "detail", "title")
 _PASSING = frozenset({408, 425})
 _PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -66,7 +67,7 @@ def read(raw: RawReply, *, now: datetime, clean: Callable[[str], str], wanted: B
         status=_status_meant(raw.status, data),
         body=body,
         data=data,
-        message=clean(_message(data))[:_LONGEST_MESSAGE],
+        message=clean(_message(data) or _bare_message(raw, body))[:_LONGEST_MESSAGE],
         location=raw.location,
         retry_after_s=retry_after_s(raw.retry_after, now),
         text=text,
@@ -121,3 +122,11 @@ def _message(data: Any) -> str:
     fields = nested if isinstance(nested, dict) else data
     said = [fields[key] for key in _MESSAGE_KEYS if isinstance(fields.get(key), str)]
     return " ".join(" ".join(said).split())
+
+
+def _bare_message(raw: RawReply, body: Body) -> str:
+    """Some say what is wrong in a line of text, or in a JSON text, under a status of 400 and above."""
+    if raw.status < 400 or body in {Body.HTML, Body.EMPTY} or len(raw.body) > _LONGEST_BARE:  # noqa: PLR2004 - HTTP's
+        return ""
+    text = raw.body.decode("utf-8", errors="replace")
+    return "" if text.lstrip().startswith(("{", "[")) else " ".join(text.split()).strip('"')

@@ -159,7 +159,7 @@ class Session:
             try:
                 return self._once(request, until)
             except (Transient, RateLimited) as error:
-                wait_s = self._wait_before_retry(error, attempt)
+                wait_s = self._wait_before_retry(error, attempt, request.lane)
                 if wait_s is None or self._monotonic() + wait_s >= until:
                     raise
             self._sleep(wait_s)
@@ -208,10 +208,11 @@ class Session:
                 self._transport = Transport(self._timeout, self._max_bytes)
             return self._transport
 
-    def _wait_before_retry(self, error: ProviderError, attempt: int) -> float | None:
+    def _wait_before_retry(self, error: ProviderError, attempt: int, lane: Lane | None) -> float | None:
         """Seconds, between half and all of a doubling back-off; None when it is not worth it or time to give up."""
         if attempt >= self._attempts or self._closed.is_set():
             return None
         if isinstance(error, RateLimited):
             return error.retry_after_s
-        return _FIRST_BACKOFF_S * 2.0 ** (attempt - 1) * (0.5 + 0.5 * self._jitter())
+        back_off_s = _FIRST_BACKOFF_S * 2.0 ** (attempt - 1) * (0.5 + 0.5 * self._jitter())
+        return back_off_s if lane is None else max(back_off_s, self._pace.wait_s(lane.name, every_s=lane.every_s))

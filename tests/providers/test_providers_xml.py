@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grid_server import Answer, as_json, cut, html
 
-from providers.base import NoData, RateLimited, SchemaError, Transient
+from providers.base import BadRequest, NoData, RateLimited, SchemaError, Transient
 from providers.session import Lane
 from providers.xml import text_of
 
@@ -79,6 +79,31 @@ def test_a_lane_is_asked_once_in_its_time(server, make_session, clock):
     hasty.get_json(f"{server.url}/a", lane=Lane("grid/a", 60.0))
     with pytest.raises(RateLimited):
         hasty.get_json(f"{server.url}/a", lane=Lane("grid/a", 60.0))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"no content\r\nfound", "404: no content found"),
+        (b'"no content found"', "404: no content found"),
+        (b"[1, 2]", "404$"),
+        (b"x" * 5000, "404$"),
+    ],
+)
+def test_what_is_wrong_may_be_said_in_plain_text(server, make_session, body, said):
+    """A line of text, or a JSON text, is the source's own words like the message of an object."""
+    server.answer_with(Answer(body, 404))
+    with pytest.raises(BadRequest, match=said):
+        make_session(attempts=1).get_json(server.url)
+
+
+@pytest.mark.parametrize(("every_s", "requests"), [(60.0, 1), (10.0, 3)])
+def test_a_failure_in_a_lane_is_told_as_itself(server, session, every_s, requests):
+    """Where the lane leaves no time for another try the server's fault is what is told, not our own waiting."""
+    server.answer_with(html(503))
+    with pytest.raises(Transient, match="503"):
+        session.get_json(server.url, lane=Lane("grid", every_s))
+    assert len(server.requests) == requests
 
 
 def test_a_judge_sees_the_text(server, session):
