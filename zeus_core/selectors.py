@@ -57,6 +57,8 @@ class PricedEnergy:
         rounded costs it can never speed up when energy gets dearer, and nothing divides by a price.
         """
         hull = lower_hull(_some(points))
+        if self.price < 0:
+            return hull[0]  # said outright: the product below can be too small to have a sign
         for fast, slow in pairwise(hull):
             saved_j = fast.joules_per_unit - slow.joules_per_unit
             lost_s = slow.seconds_per_unit - fast.seconds_per_unit

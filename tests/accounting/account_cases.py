@@ -88,9 +88,13 @@ def standstill(start_s: float, seconds: float, energy_j: float, g_per_kwh: float
 
 @st.composite
 def frontiers(draw: st.DrawFn) -> Frontier:
-    """One to six settings with any times and energies: slower ones may cost more, as measured ones do."""
+    """One to six settings with any times and energies: slower ones may cost more, as measured ones do.
+
+    Times are a microsecond apart at least: between two that differ by rounding alone any energy is the right one.
+    """
     count = draw(st.integers(1, 6))
-    times = draw(st.lists(st.floats(0.5, 5.0), min_size=count, max_size=count))
+    micros = draw(st.lists(st.integers(500_000, 5_000_000), min_size=count, max_size=count))
+    times = [value / 1e6 for value in micros]
     energies = draw(st.lists(st.floats(50.0, 500.0), min_size=count, max_size=count))
     return frontier(*((100.0 + 10.0 * i, times[i], energies[i]) for i in range(count)))
 

@@ -240,3 +240,11 @@ def test_nothing_to_choose_from_is_an_error(selector):
     """No selector invents a point."""
     with pytest.raises(ValueError, match="no operating point"):
         selector.choose([])
+
+
+@pytest.mark.parametrize("price", [-5e-324, -1e-300, -1e-12])
+def test_the_least_payment_for_drawing_power_buys_speed(price):
+    """Also where price times energy is too small to be told from zero."""
+    fast = OperatingPoint(Setting(plan="a"), 1.0, 0.2)
+    slow = OperatingPoint(Setting(plan="b"), 1.9, 0.1)
+    assert PricedEnergy(price, 0.0).choose([slow, fast]) == fast
