@@ -115,6 +115,14 @@ def collect(cells: Iterable[Cell], *, updated_at: datetime | None = None) -> lis
     return made
 
 
+def usable(rows: Iterable[Generation], start: datetime, now: datetime) -> list[Generation]:
+    """Those that can matter for what is wanted from ``start`` on, of which none has yet to begin.
+
+    A row with an impossible time must not become the first one, by which the others are judged.
+    """
+    return [row for row in rows if row.end > start - MEMORY and row.start <= now]
+
+
 def intensities(
     rows: Iterable[Generation],
     *,
