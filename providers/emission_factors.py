@@ -84,7 +84,10 @@ TABLE: Mapping[Fuel, Factor] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ZoneFactors:
-    """What holds instead in ``zones`` over ``[since, until)``, None being open; other fuels keep the table's figure."""
+    """What holds instead in ``zones`` and their parts over ``[since, until)``, None being open.
+
+    Other fuels keep the table's figure.
+    """
 
     version: str
     zones: frozenset[str]
@@ -96,7 +99,7 @@ class ZoneFactors:
 
     def hold(self, zone: str, scope: Scope, at: datetime) -> bool:
         dated = self.since <= at and (self.until is None or at < self.until)
-        return dated and scope is self.scope and zone in self.zones
+        return dated and scope is self.scope and any(f"{zone}-".startswith(f"{whole}-") for whole in self.zones)
 
 
 _EM = "Electricity Maps, config/zones at b354f28 (facts only): from emissions trading and generation of the zone"
@@ -111,7 +114,6 @@ def _from_electricity_maps(*zones: str, g_per_kwh: Mapping[Fuel, float]) -> Zone
 EXCEPTIONS: tuple[ZoneFactors, ...] = (
     _from_electricity_maps(
         "DE",
-        "DE-LU",
         g_per_kwh={
             Fuel.COAL: 1113,
             Fuel.LIGNITE: 1113,
