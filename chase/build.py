@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
 
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
@@ -12,11 +14,13 @@ from chase.errors import ChaseError, ConfigError
 from chase.signal import GridSignal, Limits
 from chase.store import Store
 from providers import registry
-from providers.base import BadRequest, Provider, ProviderError
+from providers.base import BadRequest, PriceProvider, Provider, ProviderError
 from providers.session import Session
 from zeus_core.actuation.base import ActuationError, Actuator
 from zeus_core.actuation.remote import RemoteActuator
 from zeus_core.gpus.base import GpuError, GpuSystem
+
+M = TypeVar("M")
 
 
 def clock_of(config: Config) -> Clock:
@@ -120,20 +124,44 @@ def sources_of(
 
     Raises ``ConfigError`` for options that make no sense; one that cannot be made for another reason is left out.
     """
-    sources = []
-    for source in region.sources:
+    made = partial(_made, registry.create, session=session, clock=clock, env=env)
+    return list(_usable(region, "source", region.sources, made, events))
+
+
+def prices_of(
+    region: RegionConfig,
+    *,
+    session: Session,
+    clock: Clock,
+    events: Callable[..., None] = lambda *_, **__: None,
+    env: Mapping[str, str] = os.environ,
+) -> list[PriceProvider]:
+    """The sources of prices, as ``sources_of``."""
+    made = partial(_made, registry.create_prices, session=session, clock=clock, env=env)
+    return list(_usable(region, "price source", region.prices, made, events))
+
+
+def _usable(
+    region: RegionConfig,
+    what: str,
+    given: Iterable[SourceConfig],
+    make: Callable[[SourceConfig], M],
+    events: Callable[..., None],
+) -> Iterator[M]:
+    for source in given:
         try:
-            sources.append(_provider(source, session, clock, env))
+            yield make(source)
         except BadRequest as error:
-            raise ConfigError(f"region {region.id}, source {source.provider} ({source.zone}): {error}") from error
+            raise ConfigError(f"region {region.id}, {what} {source.provider} ({source.zone}): {error}") from error
         except ProviderError as error:
             events("source-skipped", "warning", f"{source.provider} ({source.zone}): {error}", region=region.id)
-    return sources
 
 
-def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping[str, str]) -> Provider:
+def _made(
+    create: Callable[..., M], source: SourceConfig, *, session: Session, clock: Clock, env: Mapping[str, str]
+) -> M:
     secret = source.token(env)
-    return registry.create(
+    return create(
         source.provider,
         zone=source.zone,
         options=source.options,
@@ -147,7 +175,12 @@ def _provider(source: SourceConfig, session: Session, clock: Clock, env: Mapping
 def _typical(region: RegionConfig, session: Session, clock: Clock) -> Provider | None:
     if region.typical is None:
         return None
-    options = {"signal": region.signal, **region.typical.model_dump()}
+    typical = region.typical
+    options = {
+        "signal": region.signal,
+        "g_per_kwh": typical.table,
+        **typical.model_dump(include={"source", "year", "licence", "scope"}),
+    }
     return registry.create(
         "static", zone=region.id, options=options, token=None, base_url=None, session=session, now=clock.now
     )

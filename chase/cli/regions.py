@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 from chase.cli import options
 from chase.cli.group import DefaultGroup
 from chase.cli.output import Column, Form, emit, emit_rows
-from chase.config import RegionConfig, load_region, region_ids
+from chase.config import RegionConfig, TypicalProfile, load_region, region_ids
 
 _COLUMNS = (
     Column("id", "region"),
@@ -68,7 +68,7 @@ def _document(region: RegionConfig) -> dict[str, Any]:
     """Names of token variables, never what they hold."""
     document = region.model_dump(mode="json")
     typical = region.typical
-    mean = fmean(value for month in typical.g_per_kwh for value in month) if typical else None
+    mean = fmean(value for month in typical.table for value in month) if typical else None
     return {**document, "typical_mean_g_per_kwh": mean}
 
 
@@ -85,13 +85,16 @@ def _lines(region: RegionConfig) -> Iterator[str]:
             yield f"Default here: {section}.{key} = {value!r}"
     if region.typical is not None:
         yield f"Typical profile: {region.typical.source}, {region.typical.year}, {region.typical.licence}"
-        yield from _profile_lines(region.typical.g_per_kwh)
+        yield from _profile_lines(region.typical)
 
 
-def _profile_lines(g_per_kwh: Sequence[Sequence[float]]) -> Iterator[str]:
+def _profile_lines(typical: TypicalProfile) -> Iterator[str]:
     """A year at a glance: each month's mean, least and greatest hour, in g/kWh."""
+    if typical.flat:
+        yield f"  {typical.flat_g_per_kwh:.0f} g/kWh at all times: a yearly average, which tells no hour from another"
+        return
     yield "  month   mean  least hour (UTC)  greatest hour (UTC)"
-    for name, hours in zip(_MONTHS, g_per_kwh, strict=True):
+    for name, hours in zip(_MONTHS, typical.table, strict=True):
         least, greatest = min(hours), max(hours)
         low = f"{least:.0f} at {hours.index(least):02d}:00"
         high = f"{greatest:.0f} at {hours.index(greatest):02d}:00"

@@ -128,9 +128,12 @@ def _facts(region: RegionConfig, *, exclude_unset: bool) -> dict[str, Any]:
         exclude_unset=exclude_unset,
         exclude_none=True,
     )
-    beside = {name: facts.pop(name) for name in ("sources", "typical") if name in facts}
-    sources = {str(index): source for index, source in enumerate(beside.get("sources", []))}
-    return {"region": facts, "sources": sources, "typical": beside.get("typical", {})}
+    beside = {name: facts.pop(name) for name in ("sources", "prices", "typical") if name in facts}
+    lists = {
+        name: {str(index): source for index, source in enumerate(beside.get(name, []))}
+        for name in ("sources", "prices")
+    }
+    return {"region": facts, **lists, "typical": beside.get("typical", {})}
 
 
 def _leaves(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

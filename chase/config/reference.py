@@ -37,10 +37,10 @@ def toml() -> str:
 def tables() -> str:
     """One Markdown table for each section of the service file, then for each table of a region file."""
     parts = [_table(f"[{name}]", field.description or "", _model(field)) for name, field in Config.model_fields.items()]
-    hidden = {"sources", "policy", "signal_defaults", "typical"}
+    hidden = {"sources", "prices", "policy", "signal_defaults", "typical"}
     parts += [
         _table("Region file: [region]", "The grid", RegionConfig, hidden),
-        _table("Region file: [[sources]]", "Who is asked, in this order", SourceConfig),
+        _table("Region file: [[sources]]", "Who is asked, in this order; [[prices]] alike, for prices", SourceConfig),
         _table("Region file: [typical]", "The last fallback", TypicalProfile),
     ]
     return "\n".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,20 @@ from pydantic import BaseModel, ValidationError
 from chase.config.layers import Layer, read_toml
 from chase.config.models import PolicyConfig, SignalConfig
 from chase.config.problems import Problem, from_validation, refuse
-from chase.config.regions import RegionConfig
+from chase.config.regions import RegionConfig, SourceConfig
 from chase.config.shipped import region_path, suggestion
 from providers.registry import names as provider_names
+from providers.registry import price_names
 
-_BESIDE = ("sources", "typical", "policy", "signal")
+_BESIDE = ("sources", "prices", "typical", "policy", "signal")
+_LISTS = ("sources", "prices")
 _TABLES = ("region", *_BESIDE)
-_ONLY_SCOPE = {"neso": "direct"}
-_SCOPE_UNSAID = {"electricity_maps": "lifecycle"}  # of the others a source without the option may give either
+# What is known of a provider without asking it. One that is in none of these may give what its options say.
+_ONLY_SCOPE = dict.fromkeys(("caiso", "energinet", "neso", "open_electricity", "rte"), "direct")
+_SCOPE_UNSAID = dict.fromkeys(("eia", "electricity_maps", "entsoe", "ieso", "smard"), "lifecycle")
+_ONLY_AVERAGE = {*_ONLY_SCOPE, *_SCOPE_UNSAID, "energy_charts"}
+_SIGNAL_UNSAID = {"watttime": "marginal"}
+_CURRENCIES = {"energy_charts": ("EUR",), "energinet": ("DKK", "EUR"), "octopus": ("GBP",)}
 _DEFAULTS: dict[str, type[BaseModel]] = {"policy": PolicyConfig, "signal": SignalConfig}
 
 
@@ -42,7 +48,7 @@ def read_region(path: Path) -> tuple[RegionConfig, Layer]:
 
 
 def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    beside = {name: data[name] for name in ("sources", "typical", "policy") if name in data}
+    beside = {name: data[name] for name in (*_LISTS, "typical", "policy") if name in data}
     return {"sources": [], **data.get("region", {}), **beside, "signal_defaults": data.get("signal", {})}
 
 
@@ -60,12 +66,12 @@ def _shape(file: Layer) -> Iterator[Problem]:
             yield Problem(
                 file.place(name), f"{name} is not a table of a region file{fix}; there are {', '.join(_TABLES)}"
             )
-        elif name != "sources" and not isinstance(value, dict):
+        elif name not in _LISTS and not isinstance(value, dict):
             yield Problem(file.place(name), f"{name} must be a table: write [{name}], and its keys under it")
     if "region" not in file.data:
         yield Problem(file.name, "has no [region] table, so it is not a region file")
     elif isinstance(file.data["region"], dict):
-        for name in sorted(set(file.data["region"]) & {"sources", "typical", "policy", "signal_defaults"}):
+        for name in sorted(set(file.data["region"]) & {*_LISTS, "typical", "policy", "signal_defaults"}):
             yield Problem(file.place(f"region.{name}"), f"{name} stands under [region]; it has a table of its own")
 
 
@@ -80,30 +86,35 @@ def _wrong_defaults(file: Layer) -> Iterator[Problem]:
 
 
 def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
-    known = provider_names() if region.sources else []
-    for index, source in enumerate(region.sources):
-        if source.provider not in known:
-            text = f'sources.{index}.provider = "{source.provider}" is unknown; {suggestion(source.provider, known)}'
-            yield f"sources.{index}.provider", text
-    seen: dict[str, int] = {}
-    for index, source in enumerate(region.sources):
-        same = seen.setdefault(source.model_dump_json(exclude={"token_env"}), index)
-        if same != index:
-            yield (
-                f"sources.{index}",
-                f"sources.{index} ({source.provider} {source.zone}) is sources.{same} again; remove one",
-            )
+    yield from _unknown("sources", region.sources, provider_names)
+    yield from _unknown("prices", region.prices, price_names)
+    yield from _twice("sources", region.sources)
+    yield from _twice("prices", region.prices)
     yield from _other_scopes(region)
-    for index, source in enumerate(region.sources):
-        if source.options.get("signal") not in {None, region.signal}:
-            mixed = f'region.signal is "{region.signal}"; they are never mixed, so make them one'
-            name = f"sources.{index}.options.signal"
-            yield name, f'{name} = "{source.options["signal"]}" and {mixed}'
+    yield from _other_signals(region)
+    yield from _other_currencies(region)
     if not region.sources and region.typical is None:
         yield "region", "has neither [[sources]] nor [typical]; with nothing to ask there is no signal"
     if region.typical and region.typical.scope != region.scope:
         scopes = f"typical is {region.typical.scope} and region.scope is {region.scope}"
         yield "typical.scope", f"{scopes}; they are never mixed, so use figures of the region's scope"
+
+
+def _unknown(table: str, given: Sequence[SourceConfig], names: Callable[[], list[str]]) -> Iterator[tuple[str, str]]:
+    known = names() if given else []
+    for index, source in enumerate(given):
+        if source.provider not in known:
+            name = f"{table}.{index}.provider"
+            yield name, f'{name} = "{source.provider}" is unknown; {suggestion(source.provider, known)}'
+
+
+def _twice(table: str, given: Sequence[SourceConfig]) -> Iterator[tuple[str, str]]:
+    seen: dict[str, int] = {}
+    for index, source in enumerate(given):
+        same = seen.setdefault(source.model_dump_json(exclude={"token_env"}), index)
+        if same != index:
+            name = f"{table}.{index}"
+            yield name, f"{name} ({source.provider} {source.zone}) is {table}.{same} again; remove one"
 
 
 def _other_scopes(region: RegionConfig) -> Iterator[tuple[str, str]]:
@@ -120,3 +131,30 @@ def _other_scopes(region: RegionConfig) -> Iterator[tuple[str, str]]:
             yield name, f"{name} ({source.provider}) gives {other} intensities unless told, and {mixed} {fix}"
         elif source.options.get("scope") == other:
             yield f"{name}.options.scope", f'{name}.options.scope = "{other}" and {mixed} make them one'
+
+
+def _other_signals(region: RegionConfig) -> Iterator[tuple[str, str]]:
+    mixed = f'region.signal is "{region.signal}"; they are never mixed, so'
+    for index, source in enumerate(region.sources):
+        name, label, said = f"sources.{index}", f"sources.{index} ({source.provider})", source.options.get("signal")
+        unsaid = _SIGNAL_UNSAID.get(source.provider)
+        if source.provider in _ONLY_AVERAGE and region.signal != "average":
+            yield f"{name}.provider", f"{label} gives average intensities only and {mixed} remove the source"
+        elif said not in {None, region.signal}:
+            yield f"{name}.options.signal", f'{name}.options.signal = "{said}" and {mixed} make them one'
+        elif said is None and unsaid not in {None, region.signal}:
+            fix = f'set options.signal = "{region.signal}"'
+            yield name, f"{label} gives {unsaid} intensities unless told, and {mixed} {fix}"
+
+
+def _other_currencies(region: RegionConfig) -> Iterator[tuple[str, str]]:
+    """Price sources that are bound to give a currency that the region does not count in."""
+    mixed = f'region.currency is "{region.currency}"; prices are not converted, so'
+    for index, source in enumerate(region.prices):
+        name, said = f"prices.{index}", source.options.get("currency")
+        given = _CURRENCIES.get(source.provider, ())
+        if said not in {None, region.currency}:
+            yield f"{name}.options.currency", f'{name}.options.currency = "{said}" and {mixed} make them one'
+        elif given and region.currency not in given:
+            fix = f"remove the source or count in {' or '.join(given)}"
+            yield f"{name}.provider", f"{name} ({source.provider}) gives {' or '.join(given)} and {mixed} {fix}"

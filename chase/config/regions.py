@@ -1,23 +1,25 @@
 """Regions: whose electricity, which sources in which order, and what is typical when none of them answers.
 
-A region file holds ``[region]``, ``[[sources]]``, ``[typical]``, and defaults of the service's ``[policy]`` and
-``[signal]`` that suit this grid. No secret is ever in a file: ``token_env`` names the variable that holds it.
+A region file holds ``[region]``, ``[[sources]]``, ``[[prices]]``, ``[typical]``, and defaults of the service's
+``[policy]`` and ``[signal]`` that suit this grid. No secret is ever in a file: ``token_env`` names the variable that
+holds it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field, PlainValidator, SecretStr
+from pydantic import AfterValidator, Field, PlainValidator, SecretStr, model_validator
 
 from chase.config.fields import Section, looks_secret, matching
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-Day = Annotated[tuple[Annotated[float, Field(ge=0, le=5000)], ...], Field(strict=False, min_length=24, max_length=24)]
+Intensity = Annotated[float, Field(ge=0, le=5000)]
+Day = Annotated[tuple[Intensity, ...], Field(strict=False, min_length=24, max_length=24)]
 Year = Annotated[tuple[Day, ...], Field(strict=False, min_length=12, max_length=12)]
 
 
@@ -88,16 +90,40 @@ class SourceConfig(Section):
 
 
 class TypicalProfile(Section):
-    """Means of a past year: the last fallback. ``g_per_kwh[month - 1][UTC hour]`` in gCO2eq/kWh."""
+    """Means of a past year: the last fallback. ``table[month - 1][UTC hour]`` in gCO2eq/kWh.
+
+    Where no hourly figures may be passed on it is one figure for the whole year, ``flat_g_per_kwh``: a flat line, which
+    tells no hour from another.
+    """
 
     source: Text = Field(description="Where the figures are from")
     year: Annotated[int, Field(ge=2000, le=2100)] = Field(description="The year they are of")
     licence: Text = Field(description="Licence of the figures, with the notice it asks for")
     scope: Literal["lifecycle", "direct"] = Field(description="As for the region")
-    g_per_kwh: Year = Field(description="12 rows, January first, of 24 means by UTC hour, gCO2eq/kWh")
+    g_per_kwh: Year | None = Field(
+        default=None, description="12 rows, January first, of 24 means by UTC hour, gCO2eq/kWh; or flat_g_per_kwh"
+    )
+    flat_g_per_kwh: Intensity | None = Field(
+        default=None, description="The mean of the whole year, gCO2eq/kWh, where hourly ones may not be passed on"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.g_per_kwh is None) == (self.flat_g_per_kwh is None):
+            raise ValueError("must have either g_per_kwh (12 rows of 24 means) or flat_g_per_kwh (one), and not both")
+        return self
+
+    @property
+    def flat(self) -> bool:
+        return self.flat_g_per_kwh is not None
+
+    @property
+    def table(self) -> Year:
+        """12 months of 24 UTC hours, whichever way it was given."""
+        return self.g_per_kwh or ((self.flat_g_per_kwh or 0.0,) * 24,) * 12
 
     def at(self, month: int, utc_hour: int) -> float:
-        return self.g_per_kwh[month - 1][utc_hour]
+        return self.table[month - 1][utc_hour]
 
 
 class RegionConfig(Section):
@@ -117,6 +143,9 @@ class RegionConfig(Section):
         description="ISO 4217 code of prices"
     )
     sources: tuple[SourceConfig, ...] = Field(strict=False, description="Tried in this order")
+    prices: tuple[SourceConfig, ...] = Field(
+        default=(), strict=False, description="Sources of electricity prices in the region's currency, in this order"
+    )
     policy: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [policy] here")
     signal_defaults: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [signal] here")
     typical: TypicalProfile | None = Field(default=None, description="Used when no source has anything usable")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from chase.errors import ConfigError
 
+_FEW = 24  # names that a message may hold
+
 
 def config_dir() -> Path:
     """The folder with ``chase.toml``, ``regions/`` and ``profiles/``: in the wheel, or beside the packages."""
@@ -60,11 +62,15 @@ def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or "/" in name or name.endswith(".toml")
 
 
-def suggestion(word: str, known: list[str]) -> str:
-    """What a person who wrote ``word`` probably meant, as the end of a sentence."""
-    close = get_close_matches(word.lower(), known, n=1)
-    hint = f"did you mean {close[0]!r}? There are" if close else "there are"
-    return f"{hint}: {', '.join(known) or 'none'}"
+def suggestion(word: str, known: list[str], *, listing: str = "") -> str:
+    """What a person who wrote ``word`` probably meant, as the end of a sentence. More than a few are not named, but
+    the command that lists them, ``listing``, is.
+    """
+    close = get_close_matches(word.lower(), known, n=3 if len(known) > _FEW else 1)
+    meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    if len(known) > _FEW and listing:
+        return f"{meant}{listing!r} names all {len(known)}"
+    return f"{meant}{'There' if meant else 'there'} are: {', '.join(known) or 'none'}"
 
 
 def _names(folder: str) -> list[str]:
@@ -72,13 +78,14 @@ def _names(folder: str) -> list[str]:
 
 
 def _find(name: str | Path, folder: str, what: str, base: Path | None) -> Path:
+    known = _names(folder)
     if is_path(name):
         path = (base or Path.cwd()) / expanded(name)
         if not is_file(path):
-            raise ConfigError(f"{what} file {path}: there is none; give a path or one of {', '.join(_names(folder))}")
+            some = ", ".join(known) if len(known) <= _FEW else f"'chase {folder} list'"
+            raise ConfigError(f"{what} file {path}: there is none; give a path or one of {some}")
         return path
-    if name not in _names(folder):
-        raise ConfigError(
-            f"{what} {name!r} is unknown; {suggestion(str(name), _names(folder))}, or give a path to a file"
-        )
+    if name not in known:
+        meant = suggestion(str(name), known, listing=f"chase {folder} list")
+        raise ConfigError(f"{what} {name!r} is unknown; {meant}, or give a path to a file")
     return config_dir() / folder / f"{name}.toml"
