@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -183,19 +183,19 @@ class PriceFeed:
                     return PriceOutlook(at, now, FALLBACK, None, by, ahead, note)
         return None
 
-    def _later(self, state: PriceState, days: int, at: datetime) -> Iterator[PricePoint]:
+    def _later(self, state: PriceState, days: int, at: datetime) -> Iterable[PricePoint]:
         """What is known, put ``days`` later by the clock on the wall, for the 24 h from ``at`` on.
 
-        The hour that a day in spring lacks is left out; the hour that a day in autumn has twice costs the same twice.
+        The hour that a day in spring lacks is left out or stays a gap; the hour that a day in autumn has twice costs the
+        same twice, or what it cost the second time.
         """
+        found: dict[datetime, PricePoint] = {}
         for point in state.points.values():
-            start, end = self._on(point.start, days), self._on(point.end, days)
+            wall = (point.start.astimezone(self._zone) + timedelta(days=days)).replace(fold=0)
+            start, end = wall.astimezone(UTC), (wall + (point.end - point.start)).astimezone(UTC)
             if start < end and end > at and start < at + _DAY:
-                yield replace(point, start=start, end=end)
-
-    def _on(self, at: datetime, days: int) -> datetime:
-        local = at.astimezone(self._zone)
-        return (local + timedelta(days=days)).replace(fold=0).astimezone(UTC)
+                found[start] = replace(point, start=start, end=end)
+        return found.values()
 
     def _ask(self, state: PriceState) -> bool:
         state.turn.begin(self._clock.monotonic())
