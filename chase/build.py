@@ -11,6 +11,7 @@ from typing import TypeVar
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
 from chase.errors import ChaseError, ConfigError
+from chase.prices import PriceFeed
 from chase.signal import GridSignal, Limits
 from chase.store import Store
 from providers import registry
@@ -110,6 +111,29 @@ def signal_of(
     limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)
     typical = _typical(region, session, clock)
     return GridSignal(region.id, sources, clock=clock, limits=limits, store=store, typical=typical, on_event=events)
+
+
+def prices_feed(
+    region: RegionConfig,
+    config: Config,
+    *,
+    session: Session,
+    clock: Clock,
+    store: Store | None,
+    events: Callable[..., None],
+    env: Mapping[str, str] = os.environ,
+) -> PriceFeed:
+    """The prices of a region, of no source at all where it names none. Raises ``ConfigError`` as ``signal_of``."""
+    return PriceFeed(
+        region.id,
+        prices_of(region, session=session, clock=clock, events=events, env=env),
+        currency=region.currency,
+        time_zone=region.time_zone,
+        clock=clock,
+        usable_s=config.signal.usable_s,
+        store=store,
+        on_event=events,
+    )
 
 
 def sources_of(

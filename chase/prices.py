@@ -23,8 +23,8 @@ from chase.turns import Turn
 from providers.base import Market, PricePoint, PriceProvider, ProviderError, SchemaError
 
 PUBLISHED = "published"
-_REREAD, _FIRST = timedelta(days=2), timedelta(days=8)
-_AHEAD = timedelta(days=2)
+MEMORY, AHEAD = timedelta(days=8), timedelta(days=2)
+_REREAD = timedelta(days=2)
 _DAYS_BACK = 7
 _DAY = timedelta(days=1)
 
@@ -186,8 +186,8 @@ class PriceFeed:
     def _later(self, state: PriceState, days: int, at: datetime) -> Iterable[PricePoint]:
         """What is known, put ``days`` later by the clock on the wall, for the 24 h from ``at`` on.
 
-        The hour that a day in spring lacks is left out or stays a gap; the hour that a day in autumn has twice costs the
-        same twice, or what it cost the second time.
+        The hour that a day in spring lacks is left out or stays a gap; one that a day in autumn has twice costs
+        the same both times, or what it cost the second time.
         """
         found: dict[datetime, PricePoint] = {}
         for point in state.points.values():
@@ -200,17 +200,17 @@ class PriceFeed:
     def _ask(self, state: PriceState) -> bool:
         state.turn.begin(self._clock.monotonic())
         now = self._clock.now()
-        since = now - (_REREAD if state.points else _FIRST)
+        since = now - (_REREAD if state.points else MEMORY)
         try:
             with foreign():
-                points = checked(state.provider.prices(since, now + _AHEAD), self.currency)
+                points = checked(state.provider.prices(since, now + AHEAD), self.currency)
         except ProviderError as error:
             self._failed(state, error)
             return False
         with self._lock:
             before = state.identity
             new = state.take(points)
-            state.forget(now - _FIRST)
+            state.forget(now - MEMORY)
         self._answered(state, before)
         if new and self._store is not None:
             self._store.add_prices(new)

@@ -29,13 +29,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from chase import __version__
 from chase.api import create_app
-from chase.build import actuator_of, clock_of, session_of, signal_of, system_of
+from chase.build import actuator_of, clock_of, prices_feed, session_of, signal_of, system_of
 from chase.clock import Clock
 from chase.config import Loaded
 from chase.controller import Controller
 from chase.errors import ChaseError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
+from chase.prices import AHEAD, MEMORY
 from chase.repricing import reprice_recent
 from chase.serving import ApiServer
 from chase.signal import GridSignal
@@ -209,7 +210,11 @@ class Service:
         grid = signal_of(
             region, self.config, session=self._session, clock=self.clock, store=self.store, events=self.events
         )
+        self._prices = prices_feed(
+            region, self.config, session=self._session, clock=self.clock, store=self.store, events=self.events
+        )
         self._recall(grid)
+        self._recall_prices()
         actuator, reason = actuator_of(self.config, self.system, self.clock)
         return Controller(
             config=self.config,
@@ -231,6 +236,12 @@ class Service:
             grid.remember(self.store.points(**where, start=since, end=now))
             grid.remember(self.store.forecasts(**where, start=now, end=now + timedelta(days=7)))
 
+    def _recall_prices(self) -> None:
+        now = self.clock.now()
+        for state in self._prices.states:
+            where = {"zone": state.provider.zone, "source": state.provider.name}
+            self._prices.remember(self.store.prices(**where, start=now - MEMORY, end=now + AHEAD))
+
     def _start_ticks(self) -> None:
         scheduler = BackgroundScheduler(
             timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
@@ -239,6 +250,8 @@ class Service:
         self._every(scheduler, "control", self.config.control.interval_s, self._tick)
         for region, grid in self.controller.signals.items():
             self._every(scheduler, f"poll {region}", grid.poll_s, partial(self._poll, grid))
+        if self._prices.states:
+            self._every(scheduler, "prices", self._prices.poll_s, self._prices.poll)
         if self.controller.integrates:
             self._every(scheduler, "sample", _SAMPLE_S, self.controller.sample)
         self._every(scheduler, "housekeeping", 86400.0, self._housekeeping, first_s=3600.0)
@@ -365,7 +378,8 @@ def needs_restart(before: Loaded, after: Loaded) -> list[str]:
         for key, value in values.items()
         if value != before.config.model_dump()[section][key] and not (section == "control" and key in _FOLLOWS)
     ]
-    return changed + (["the region's sources"] if before.region.sources != after.region.sources else [])
+    asked = [(loaded.region.sources, loaded.region.prices) for loaded in (before, after)]
+    return changed + (["the region's sources"] if asked[0] != asked[1] else [])
 
 
 def _make_folder(folder: Path) -> None:
