@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from chase.clock import Clock
+from chase.endpoint import Endpoint
 from chase.signal import FALLBACK, FRESH, STALE
 from chase.source import foreign
-from chase.turns import Turn
 from providers.base import Market, PricePoint, PriceProvider, ProviderError, SchemaError
 
 PUBLISHED = "published"
@@ -56,20 +56,24 @@ class PriceOutlook:
 
 @dataclass(slots=True, eq=False)
 class PriceState:
-    """How one source fares. ``problem`` is empty while it answers; ``points``, ascending, are of one ``identity``."""
+    """What one source has said: ``points``, ascending, are of one ``identity``. ``asking`` is how it fares."""
 
     provider: PriceProvider
-    turn: Turn = field(init=False)
-    problem: str = ""
+    asking: Endpoint = field(init=False)
     points: dict[datetime, PricePoint] = field(default_factory=dict)
     identity: Identity | None = None
 
     def __post_init__(self) -> None:
-        self.turn = Turn(self.provider.capabilities.poll_s)
+        self.asking = Endpoint(self.provider.capabilities.poll_s)
 
     @property
     def label(self) -> str:
         return f"{self.provider.name} ({self.provider.zone})"
+
+    @property
+    def problem(self) -> str:
+        """Empty while it answers."""
+        return self.asking.problem
 
     def take(self, points: Sequence[PricePoint]) -> list[PricePoint]:
         """Take an answer in; what of it is new or revised. What is known of another market is dropped."""
@@ -127,7 +131,7 @@ class PriceFeed:
     @property
     def poll_s(self) -> float:
         """How often it is worth calling ``poll``; it asks only sources that are due."""
-        return min((state.turn.poll_s for state in self._states), default=3600.0)
+        return min((state.asking.poll_s for state in self._states), default=3600.0)
 
     def remember(self, points: Iterable[PricePoint]) -> None:
         """Take back what an earlier run stored, of the newest market; what the sources have said since stays."""
@@ -145,7 +149,7 @@ class PriceFeed:
         """Ask the first source that is due and has the price in force; True if anything new was learnt."""
         learnt = False
         for state in self._states:
-            if self._clock.monotonic() >= state.turn.due:
+            if self._clock.monotonic() >= state.asking.due:
                 learnt |= self._ask(state)
             if not state.problem and state.in_force(self._clock.now()):
                 break
@@ -198,8 +202,8 @@ class PriceFeed:
         return found.values()
 
     def _ask(self, state: PriceState) -> bool:
-        state.turn.begin(self._clock.monotonic())
         now = self._clock.now()
+        state.asking.begin(self._clock.monotonic(), now)
         since = now - (_REREAD if state.points else MEMORY)
         try:
             with foreign():
@@ -217,20 +221,17 @@ class PriceFeed:
         return bool(new)
 
     def _answered(self, state: PriceState, before: Identity | None) -> None:
-        if state.problem:
+        if state.asking.answered(self._clock.now()):
             self._on_event("price-source-back", "info", f"{state.label} answers again", region=self.region)
-        state.problem = ""
         if before is not None and state.identity is not None and state.identity != before:
             is_now, was = " ".join(state.identity), " ".join(before)
             text = f"{state.label} gives {is_now} prices now: what it gave of {was} is left out"
             self._on_event("price-source-changed", "info", text, region=self.region)
 
     def _failed(self, state: PriceState, error: ProviderError) -> None:
-        state.turn.put_off(error, self._clock.monotonic())
-        problem = f"{type(error).__name__}: {error}"
-        if problem != state.problem:
-            self._on_event("price-source-failed", "warning", f"{state.label}: {problem}", region=self.region)
-        state.problem = problem
+        if state.asking.failed(error, self._clock.monotonic(), self._clock.now()):
+            text = f"{state.label}: {state.problem}"
+            self._on_event("price-source-failed", "warning", text, region=self.region)
 
     def _is_of(self, state: PriceState, point: PricePoint) -> bool:
         mine = (state.provider.name, state.provider.zone, self.currency)
