@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from providers.base import PricePoint, PriceSeries, SchemaError
+from providers.base import BadRequest, PricePoint, PriceSeries, SchemaError
+from providers.options import Options
 from providers.reading import shown
 
 MOST_PER_KWH = 100.0  # of any currency: the dearest caps of the power markets are below a fifth of it
@@ -31,6 +32,14 @@ def currency(value: object, what: str) -> str:
     if not isinstance(value, str) or not _CURRENCY.fullmatch(value):
         raise SchemaError(f"{what} is {shown(value)}, not a currency like EUR")
     return value
+
+
+def currency_option(given: Options, default: str = "EUR") -> str:
+    """The option ``currency``; ``BadRequest`` for what is none."""
+    try:
+        return currency(given.text("currency", default), "option currency")
+    except SchemaError as error:
+        raise BadRequest(str(error)) from None
 
 
 def unit(value: object, what: str) -> tuple[str, float]:

@@ -9,10 +9,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from providers.base import ProviderError, RateLimited, Transient
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from providers.transport import RawReply, Transport
 
+T = TypeVar("T")
 _FIRST_BACKOFF_S = 0.5
 _ACCEPT = {Body.JSON: "application/json", Body.TEXT: "*/*"}
 _CHATTY = ("urllib3.connectionpool", "urllib3.util.retry")  # they log request lines, query and all
@@ -79,6 +80,7 @@ class Session:
         self._sleep = sleep or self._closed.wait
         self._transport: Transport | None = None
         self._lock = threading.Lock()
+        self._shared: dict[Hashable, Any] = {}
         self._redactor = Redactor()
         for name in _CHATTY:
             logging.getLogger(name).addFilter(self._redactor)
@@ -86,6 +88,14 @@ class Session:
     def monotonic(self) -> float:
         """The clock of all its durations, for what else expires: a step of the wall clock keeps no token alive."""
         return self._monotonic()
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What the providers of this session have in common, such as one login: made by the first who asks."""
+        with self._lock:
+            if key not in self._shared:
+                self._shared[key] = make()
+            found: T = self._shared[key]
+            return found
 
     def close(self) -> None:
         """Wakes whoever waits in ``get``; they get ``Transient``."""
@@ -175,6 +185,8 @@ class Session:
         if reply.retry_after_s is not None and reply.status in {429, 503}:
             self._pace.hold(host, reply.retry_after_s)
         error = request.judge(reply) or judge_by_status(reply, request.wanted)
+        if isinstance(error, RateLimited) and error.retry_after_s is not None:
+            self._pace.hold(request.lane.name if request.lane else host, error.retry_after_s)  # a ban without a header
         if error is not None:
             raise error
         return reply
