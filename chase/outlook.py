@@ -1,0 +1,71 @@
+"""What the grid of a region looks like at one moment: the value to go by, the hours to come, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from providers.base import IntensityPoint, Kind
+
+FRESH, STALE, FALLBACK = "fresh", "stale", "fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """One step of time, an hour or what its source divides one into: how clean the grid is over ``[start, end)``.
+
+    ``g_per_kwh`` is the median in gCO2eq/kWh, ``low`` and ``high`` the 10 and 90 % quantiles; of what was observed, and
+    of what a source says without a spread, all three are one. ``by`` is a source, "chase" for our own forecast,
+    "chase+SOURCE" for both in one, "persistence" or "typical". ``age_s`` is how old that is on which it rests: since
+    the end of what was observed, or since the forecast was issued; None for what is typical.
+    """
+
+    start: datetime
+    end: datetime
+    g_per_kwh: float
+    low: float
+    high: float
+    kind: Kind
+    by: str
+    age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The grid at ``at``: the value to go by now, the hours to come, and the recent points it compares with.
+
+    ``now`` is None when there is nothing usable at all. ``age_s`` counts from the end of the interval observed; ``low``
+    and ``high`` are given where ``now`` is expected and not observed. ``ahead`` begins with the interval that runs now
+    and has neither gap nor overlap as far as anybody says anything.
+    """
+
+    at: datetime
+    now: IntensityPoint | None = None
+    freshness: str = FALLBACK
+    age_s: float | None = None
+    ahead: tuple[Hour, ...] = ()
+    recent: tuple[IntensityPoint, ...] = ()
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def describe(outlook: Outlook) -> dict[str, Any]:
+    """For status and the CLI: one flat dict."""
+    now = outlook.now
+    return {
+        "g_per_kwh": now.g_per_kwh if now else None,
+        "low": outlook.low,
+        "high": outlook.high,
+        "kind": now.kind.value if now else "none",
+        "source": now.source if now else "",
+        "zone": now.zone if now else "",
+        "signal": now.signal.value if now else "",
+        "scope": now.scope.value if now else "",
+        "start": now.start if now else None,
+        "end": now.end if now else None,
+        "freshness": outlook.freshness,
+        "age_s": outlook.age_s,
+        "note": outlook.note,
+    }
