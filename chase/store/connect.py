@@ -28,7 +28,7 @@ _NETWORK = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|gpfs|mmfs|lustre|ceph|glusterfs|beegfs|afs|9p|pvfs2|orangefs|wekafs|panfs|fuse\..+"
 )
 _LOCAL_FUSE = {"fuse.fuse-overlayfs"}  # a rootless container's own disk
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}  # nothing of ours has a gigabyte
 _PASSING = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,

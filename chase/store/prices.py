@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Key = tuple[str, str]  # job and start
 _PRICE = ("intensity_g_per_kwh", "intensity_kind", "grams", "reference_grams")
-WRITTEN = f"SELECT job_id, start_utc, {', '.join(_PRICE)} FROM intervals WHERE job_id = ? AND start_utc BETWEEN ? AND ?"  # noqa: S608  our own
+WRITTEN = f"SELECT job_id, start_utc, {', '.join(_PRICE)} FROM intervals WHERE job_id = ? AND start_utc BETWEEN ? AND ?"
 # An interval that lost its reference in the meantime must not get a part of it back.
 _UPDATE = """UPDATE intervals SET intensity_g_per_kwh = :intensity_g_per_kwh, intensity_kind = :intensity_kind,
     grams = :grams, reference_grams = CASE WHEN reference_energy_j IS NULL THEN NULL ELSE :reference_grams END

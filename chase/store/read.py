@@ -15,13 +15,15 @@ from typing import Any, ClassVar, Self, TypeVar
 from chase.errors import StoreError
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
 from chase.store.connect import DATABASE_ERRORS, Fault, FileId, connect_readonly, fault_of, identity
-from chase.store.rows import DECISION, EVENT, FORECAST, HOLD, INTERVAL, JOB, POINT, Shape, utc_text
+from chase.store.points import FORECASTS, POINTS, PRICES, Kept, query
+from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, utc_text
 from chase.store.tables import EXPORTS, VERSIONS
 from chase.store.version import check
-from providers.base import IntensityPoint, Series
+from providers.base import IntensityPoint, PricePoint, PriceSeries, Series
 from zeus_core.frontier import Frontier, Setting, Window
 
 R = TypeVar("R")
+P = TypeVar("P", IntensityPoint, PricePoint)
 Row = Mapping[str, Any]
 _PAGE = 1000
 _IDLE = 4  # connections kept open between reads
@@ -73,8 +75,10 @@ class Reader:
         """Whether it is there, ours, and of a version that we can read."""
         with self._connection() as conn:
             seen = check(conn, self.path)
-        if seen != VERSIONS:
+        if not seen:
             raise StoreError(f"{self.path} has no tables of ours yet; 'chase serve' makes them when it starts")
+        if seen != VERSIONS:
+            raise StoreError(f"{self.path} was written by an older chase; 'chase serve' brings it up to date")
 
     def points(
         self,
@@ -87,7 +91,7 @@ class Reader:
 
         One series, never a mixture: where several sources (or signals, or scopes) would answer, the one last fetched.
         """
-        return self._series(POINT, zone, source, start, end)
+        return Series.of(self._kept(POINTS, zone, source, start, end))
 
     def forecasts(
         self,
@@ -97,7 +101,33 @@ class Reader:
         end: datetime | None = None,
     ) -> Series:
         """As ``points``, of what was expected: for each start the newest forecast."""
-        return self._series(FORECAST, zone, source, start, end)
+        return Series.of(self._kept(FORECASTS, zone, source, start, end))
+
+    def vintages(
+        self,
+        zone: str | None = None,
+        source: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        forecasts: bool = False,
+    ) -> list[IntensityPoint]:
+        """As ``points``, or as ``forecasts``: every vintage, ascending by start and of one start by when it was read.
+
+        Of the forecasts for one time issued within one hour there is the last. Old vintages are thinned (``Keep``).
+        """
+        found = self._kept(FORECASTS if forecasts else POINTS, zone, source, start, end, newest=False)
+        return sorted(found, key=lambda point: (point.start, point.fetched_at))
+
+    def prices(
+        self,
+        zone: str | None = None,
+        source: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> PriceSeries:
+        """As ``points``, of prices: one source, currency and market."""
+        return PriceSeries.of(self._kept(PRICES, zone, source, start, end))
 
     def jobs(self, running: bool | None = None) -> list[JobRecord]:
         """Oldest first. ``running`` True or False for those alone."""
@@ -181,8 +211,9 @@ class Reader:
         """Every row of a table as it is stored, in pages, so that no long read keeps the log from being trimmed."""
         if table not in EXPORTS:
             raise StoreError(f"there is no table {table!r} to export; choose one of {', '.join(EXPORTS)}")
-        where = f"{EXPORTS[table]} >= ? AND rowid > ? ORDER BY rowid LIMIT ?"
-        sql = f"SELECT rowid AS row_number, * FROM {table} WHERE {where}"  # noqa: S608  both names are ours
+        number = "rowid" if table == "jobs" else "id"  # a view has no rowid
+        where = f"{EXPORTS[table]} >= ? AND {number} > ? ORDER BY {number} LIMIT ?"
+        sql = f"SELECT {number} AS row_number, * FROM {table} WHERE {where}"
         return self._pages(sql, _text(since) or "")
 
     def _pages(self, sql: str, since: str) -> Iterator[dict[str, Any]]:
@@ -191,27 +222,26 @@ class Reader:
             last = rows[-1]["row_number"]
             yield from ({key: value for key, value in row.items() if key != "row_number"} for row in rows)
 
-    def _series(
+    def _kept(
         self,
-        shape: Shape[IntensityPoint],
+        kept: Kept[P],
         zone: str | None,
         source: str | None,
         start: datetime | None,
         end: datetime | None,
-    ) -> Series:
-        where = {"zone = ?": zone, "source = ?": source, "end_utc > ?": _text(start), "start_utc < ?": _text(end)}
-        found = self._select(shape, where, "id")
-        if not found:
-            return Series()
-        newest = _identity(max(reversed(found), key=lambda point: point.fetched_at))
-        return Series.of(point for point in found if _identity(point) == newest)
+        *,
+        newest: bool = True,
+    ) -> list[P]:
+        sql, limits = query(kept, newest=newest, zone=zone, source=source, start=start, end=end)
+        found = self._made(sql, limits, kept.decode)
+        return kept.one_series([point for point in found if start is None or point.end > start])
 
     def _select(self, shape: Shape[R], where: Mapping[str, Any], order: str, limit: int | None = None) -> list[R]:
         """Rows that meet every condition whose value is not None."""
         wanted = {condition: value for condition, value in where.items() if value is not None}
         clause = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         newest_first = ", ".join(f"{column} DESC" for column in order.split(", "))
-        sql = f"SELECT * FROM {shape.table}{clause} ORDER BY {newest_first} LIMIT ?"  # noqa: S608  no name is a caller's
+        sql = f"SELECT * FROM {shape.table}{clause} ORDER BY {newest_first} LIMIT ?"
         found = self._made(sql, (*wanted.values(), -1 if limit is None else limit), shape.record)
         return found[::-1]
 
@@ -219,7 +249,7 @@ class Reader:
         rows = self._rows(sql, parameters)
         try:
             return [make(row) for row in rows]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise StoreError(f"{self.path}: a row cannot be read ({error}); the file may be damaged") from error
 
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -281,10 +311,6 @@ def open_readonly(path: Path) -> Reader:
 
 def _text(at: datetime | None) -> str | None:
     return None if at is None else utc_text(at)
-
-
-def _identity(point: IntensityPoint) -> tuple[str, ...]:
-    return point.zone, point.source, point.signal, point.scope, point.boundary
 
 
 def _window(row: Row) -> Window:

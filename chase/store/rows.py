@@ -10,15 +10,15 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
 
 R = TypeVar("R")
 _INT64 = 2**63
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def utc_text(at: datetime, name: str = "the time") -> str:
@@ -33,6 +33,38 @@ def utc_time(text: str) -> datetime:
     if at.utcoffset() != timedelta(0):
         raise ValueError(f"{text!r} is not a time in UTC")
     return at
+
+
+def unix_s(at: datetime, name: str = "the time") -> int | float:
+    """Seconds since 1970, an integer where they are whole. Raises ``ValueError`` for a time that is not aware UTC."""
+    if at.utcoffset() != timedelta(0):
+        raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
+    return seconds_of(at - _EPOCH)
+
+
+def at_unix(seconds: float) -> datetime:
+    """The inverse, to the microsecond within two centuries of 1970."""
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def seconds_of(span: timedelta) -> int | float:
+    return span.total_seconds() if span.microseconds else span.days * 86400 + span.seconds
+
+
+def unix_of(text: str | None) -> int | float | None:
+    """For SQL: our text as seconds since 1970, None where there is none or it cannot be read."""
+    try:
+        return None if text is None else unix_s(utc_time(text))
+    except ValueError:
+        return None
+
+
+def span_of(start: str, end: str) -> int | float | None:
+    """For SQL: seconds from one text to the other, None where they cannot be read."""
+    try:
+        return seconds_of(utc_time(end) - utc_time(start))
+    except ValueError:
+        return None
 
 
 def json_text(value: Any, name: str) -> str:
@@ -53,7 +85,7 @@ def _culprit(value: Any, name: str) -> str:
     return f"{name} must be finite and plain JSON, not {value!r}"
 
 
-def _text(value: Any, name: str) -> str:
+def text(value: Any, name: str) -> str:
     """Names and reasons come from command lines too, where bytes that are not UTF-8 arrive as lone surrogates."""
     if not isinstance(value, str):
         raise ValueError(f"{name} must be text, not {value!r}")  # noqa: TRY004  one kind of refusal at the edge
@@ -79,7 +111,7 @@ class Column:
     decode: Callable[[Any], Any]
 
 
-TEXT = Column("", _text, str)
+TEXT = Column("", text, str)
 REAL = Column("", real, float)
 INTEGER = Column("", _integer, int)
 FLAG = Column("", lambda value, _: int(value), bool)
@@ -197,20 +229,3 @@ HOLD = Shape(
     "holds",
     {"id": INTEGER, "mode": TEXT, "made_at": TIME, "uid": INTEGER, "until": TIME, "job_id": TEXT},
 )
-_POINT = {
-    "zone": TEXT,
-    "source": TEXT,
-    "signal": Column("", _text, Signal),
-    "scope": Column("", _text, Scope),
-    "boundary": Column("", _text, Boundary),
-    "kind": Column("", _text, Kind),
-    "start": TIME,
-    "end": TIME,
-    "g_per_kwh": REAL,
-    "method": TEXT,
-    "issued_at": TIME,
-    "updated_at": TIME,
-    "fetched_at": TIME,
-}
-POINT = Shape(IntensityPoint, "signal_points", _POINT, {"g_per_kwh": "intensity_g_per_kwh"})
-FORECAST = Shape(IntensityPoint, "forecasts", _POINT, {"g_per_kwh": "intensity_g_per_kwh"})

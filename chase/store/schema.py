@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sqlite_utils import Migrations
 
 from chase.store.connect import write
-from chase.store.tables import M001_LOG, MIGRATION_SET
+from chase.store.rows import span_of, unix_of
+from chase.store.tables import M001_LOG, M002_COMPACT, MIGRATION_SET
 from chase.store.version import check
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ migrations = Migrations(MIGRATION_SET)
 @migrations()
 def m001_log(db: Database) -> None:
     for statement in M001_LOG:
+        db.execute(statement)
+
+
+@migrations()
+def m002_compact(db: Database) -> None:
+    """The points move to their small rows and keep their numbers; the old names become views."""
+    db.conn.create_function("unix_s", 1, unix_of, deterministic=True)
+    db.conn.create_function("span_s", 2, span_of, deterministic=True)
+    for statement in M002_COMPACT:
         db.execute(statement)
 
 

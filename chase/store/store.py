@@ -17,11 +17,11 @@ from chase.store import prices
 from chase.store.backlog import Op, Worth
 from chase.store.connect import Fault, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
-from chase.store.points import add_vintages, point_rows
+from chase.store.points import PRICES, Kept, Vintage, add_vintages, observed_and_expected
 from chase.store.read import Reader, Row, Unreadable
 from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, real, utc_text
 from chase.store.writer import StoreHealth, Tuning, Writer
-from providers.base import IntensityPoint
+from providers.base import IntensityPoint, PricePoint
 from zeus_core.frontier import Frontier, Window
 
 if TYPE_CHECKING:
@@ -73,13 +73,12 @@ class Store(Reader):
 
     def add_points(self, points: Iterable[IntensityPoint]) -> int:
         """Observed points and forecasts; how many of them said something new, 0 while they wait in memory."""
-        return sum(
-            self._writer.submit(
-                Op(table, lambda db, table=table, rows=rows: add_vintages(db, table, rows), rows=len(rows))  # type: ignore[misc]
-            )
-            or 0
-            for table, rows in point_rows(points).items()
-        )
+        return sum(self._add_vintages(kept, rows) for kept, rows in observed_and_expected(points).items())
+
+    def add_prices(self, points: Iterable[PricePoint]) -> int:
+        """As ``add_points``."""
+        rows = [PRICES.encode(point) for point in points]
+        return self._add_vintages(PRICES, rows) if rows else 0
 
     def upsert_job(self, job: JobRecord) -> None:
         """A job begins, or its progress is written down. The first registration keeps its time."""
@@ -173,6 +172,10 @@ class Store(Reader):
             _LOG.info("%s", error)
             return False
 
+    def _add_vintages(self, kept: Kept[Any], rows: Sequence[Vintage]) -> int:
+        op = Op(kept.view, lambda db: add_vintages(db, kept, rows), rows=len(rows))
+        return self._writer.submit(op) or 0
+
     def _add(self, shape: Shape[Any], record: object) -> int | None:
         return self._insert(shape.table, [shape.row(record)])
 
@@ -257,7 +260,7 @@ def _end_job(db: Database, row: dict[str, Any] | None, values: dict[str, Any]) -
 def _add_hold(db: Database, row: dict[str, Any]) -> int | None:
     """Once, also where a new file was already seeded with it."""
     same = " AND ".join(f"{name} IS :{name}" for name in row if name != "id") + " AND ended_at_utc IS NULL"
-    if found := db.execute(f"SELECT id FROM holds WHERE {same}", row).fetchone():  # noqa: S608  our own names
+    if found := db.execute(f"SELECT id FROM holds WHERE {same}", row).fetchone():
         return int(found[0])
     return _insert(db, "holds", [row])
 

@@ -3,6 +3,10 @@
 Times are UTC text of one width (``2026-01-31T08:00:00.000000Z``), so that their order as text is their order in time.
 No STRICT tables and no JSON functions: the SQLite 3.34 that sites still run could then not open the file at all.
 Values are checked on the way in (``rows.py``) instead.
+
+What grows by the hour is kept small (m002): of the signal, its forecasts and the prices each row holds numbers alone,
+the texts that say what it is stand once in ``series`` and ``labels``, and a time is seconds since 1970, which take four
+bytes where they are whole. Views show it all with the names and times of the other tables.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from types import MappingProxyType
 
 APPLICATION_ID = 0x43484153  # "CHAS": tells our file from somebody else's SQLite database
 MIGRATION_SET = "chase"
-VERSIONS = ("m001_log",)  # in order; a name in the file that is not here was written by a newer chase
+VERSIONS = ("m001_log", "m002_compact")  # in order; a name in the file that is not here was written by a newer chase
 
 _POINT_COLUMNS = """
     id INTEGER PRIMARY KEY,
@@ -150,7 +154,99 @@ M001_LOG = (
         SELECT max(id) FROM signal_points GROUP BY zone, source, signal, scope, boundary, start_utc)""",
 )
 
-# What may be exported, and the column that ``since`` is compared with.
+_INTENSITY_SERIES = "zone, source, signal, scope, boundary"
+_PRICE_SERIES = "zone, source, currency, market"
+
+
+def _series_table(name: str, identity: str) -> str:
+    texts = "".join(f"    {column} TEXT NOT NULL,\n" for column in identity.split(", "))
+    return f"""CREATE TABLE {name} (
+    id INTEGER PRIMARY KEY,
+{texts}    longest_s REAL NOT NULL,
+    UNIQUE ({identity})
+)"""
+
+
+def _row_table(name: str, series: str, value: str) -> tuple[str, str]:
+    return (
+        f"""CREATE TABLE {name} (
+    id INTEGER PRIMARY KEY,
+    series_id INTEGER NOT NULL REFERENCES {series} (id),
+    label_id INTEGER NOT NULL REFERENCES labels (id),
+    start_unix_s INTEGER NOT NULL,
+    length_s INTEGER NOT NULL,
+    {value} REAL NOT NULL,
+    issued_unix_s INTEGER,
+    updated_unix_s INTEGER,
+    fetched_unix_s INTEGER NOT NULL
+)""",
+        f"CREATE INDEX {name}_start ON {name} (series_id, start_unix_s)",
+    )
+
+
+def _utc(seconds: str) -> str:
+    """The SQL for seconds since 1970 as our text. No ``floor``: SQLite may have been built without it."""
+    whole = f"(CAST({seconds} AS INTEGER) - ({seconds} < CAST({seconds} AS INTEGER)))"
+    micro = f"CAST(round(({seconds} - {whole}) * 1e6) AS INTEGER)"
+    return f"strftime('%Y-%m-%dT%H:%M:%S', {whole}, 'unixepoch') || printf('.%06dZ', {micro})"
+
+
+_TIMES = f"""{_utc("updated_unix_s")} AS updated_at_utc, {_utc("fetched_unix_s")} AS fetched_at_utc"""
+_SPAN = f"""{_utc("start_unix_s")} AS start_utc, {_utc("start_unix_s + length_s")} AS end_utc"""
+
+
+def _point_view(name: str, rows: str) -> str:
+    return f"""CREATE VIEW {name} AS
+    SELECT {rows}.id, {_INTENSITY_SERIES}, kind, {_SPAN}, intensity_g_per_kwh, remark AS method,
+        {_utc("issued_unix_s")} AS issued_at_utc, {_TIMES}
+    FROM {rows} JOIN series ON series.id = series_id JOIN labels ON labels.id = label_id"""
+
+
+def _moved(old: str, new: str) -> str:
+    """A row whose times cannot be read is left behind. ``unix_s`` and ``span_s`` are functions of ours."""
+    return f"""INSERT OR IGNORE INTO {new}
+    SELECT {old}.id, series.id, labels.id, unix_s(start_utc), span_s(start_utc, end_utc), intensity_g_per_kwh,
+        unix_s(issued_at_utc), unix_s(updated_at_utc), unix_s(fetched_at_utc)
+    FROM {old} JOIN series USING ({_INTENSITY_SERIES}) JOIN labels ON labels.kind = {old}.kind AND remark = method
+    ORDER BY {old}.id"""
+
+
+_OLD_POINTS = "(SELECT * FROM signal_points UNION ALL SELECT * FROM forecasts)"
+
+M002_COMPACT = (
+    "CREATE TABLE labels (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, remark TEXT NOT NULL, UNIQUE (kind, remark))",
+    _series_table("series", _INTENSITY_SERIES),
+    _series_table("price_series", _PRICE_SERIES),
+    *_row_table("signal_rows", "series", "intensity_g_per_kwh"),
+    *_row_table("forecast_rows", "series", "intensity_g_per_kwh"),
+    *_row_table("price_rows", "price_series", "price_per_kwh"),
+    f"INSERT INTO labels (kind, remark) SELECT DISTINCT kind, method FROM {_OLD_POINTS} ORDER BY 1, 2",
+    f"""INSERT INTO series ({_INTENSITY_SERIES}, longest_s)
+    SELECT {_INTENSITY_SERIES}, max(coalesce(span_s(start_utc, end_utc), 0)) FROM {_OLD_POINTS}
+    GROUP BY {_INTENSITY_SERIES}""",
+    _moved("signal_points", "signal_rows"),
+    _moved("forecasts", "forecast_rows"),
+    "DROP VIEW signal_newest",
+    "DROP TABLE signal_points",
+    "DROP TABLE forecasts",
+    _point_view("signal_points", "signal_rows"),
+    _point_view("forecasts", "forecast_rows"),
+    """CREATE VIEW signal_newest AS
+    SELECT * FROM signal_points WHERE id IN (SELECT max(id) FROM signal_rows GROUP BY series_id, start_unix_s)""",
+    f"""CREATE VIEW price_points AS
+    SELECT price_rows.id, {_PRICE_SERIES}, {_SPAN}, price_per_kwh, remark AS licence, {_TIMES}
+    FROM price_rows JOIN price_series ON price_series.id = series_id JOIN labels ON labels.id = label_id""",
+)
+
+# All of a file of ours.
+TABLES = frozenset(
+    {
+        *("jobs", "windows", "frontiers", "decisions", "intervals", "events", "holds"),
+        *("series", "price_series", "labels", "signal_rows", "forecast_rows", "price_rows"),
+    }
+)
+
+# What may be exported, tables and views, and the column that ``since`` is compared with.
 EXPORTS = MappingProxyType(
     {
         "decisions": "at_utc",
@@ -160,6 +256,7 @@ EXPORTS = MappingProxyType(
         "holds": "made_at_utc",
         "intervals": "end_utc",
         "jobs": "registered_at_utc",
+        "price_points": "end_utc",
         "signal_points": "end_utc",
         "windows": "measured_at_utc",
     }

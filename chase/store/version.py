@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chase.errors import StoreError
 from chase.store.connect import Damaged
-from chase.store.tables import APPLICATION_ID, EXPORTS, MIGRATION_SET, VERSIONS
+from chase.store.tables import APPLICATION_ID, MIGRATION_SET, TABLES, VERSIONS
 
 _VERSION = re.compile(r"m\d{3}_[a-z0-9_]+")
 
@@ -42,7 +42,7 @@ def check(conn: sqlite3.Connection, path: Path) -> tuple[str, ...]:
             f"{path} was written by a newer chase (its schema has {', '.join(seen[len(VERSIONS) :])}, ours ends at"
             f" {VERSIONS[-1]}); install that version, or name another file with service.db"
         )
-    if seen != VERSIONS[: len(seen)] or bool(seen) != bool(tables) or (seen == VERSIONS and not set(EXPORTS) <= tables):
+    if seen != VERSIONS[: len(seen)] or bool(seen) != bool(tables) or (seen == VERSIONS and not tables >= TABLES):
         raise Damaged("tables are missing")
     return seen
 

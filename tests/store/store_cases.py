@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+from providers.base import Boundary, IntensityPoint, Kind, Market, PricePoint, Scope, Signal
 from zeus_core.frontier import Frontier, Setting, Window
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -75,6 +75,17 @@ POINT = IntensityPoint(
     boundary=Boundary.CONSUMPTION,
     source="neso",
     fetched_at=T0,
+)
+PRICE = PricePoint(
+    zone="GB",
+    start=T0,
+    end=T0 + timedelta(minutes=30),
+    price_per_kwh=-0.0123,
+    currency="GBP",
+    market=Market.RETAIL,
+    source="octopus",
+    fetched_at=T0,
+    licence="of the supplier",
 )
 WINDOWS = (
     Window(Setting(300.0), 100.0, 30.0, 9000.0),

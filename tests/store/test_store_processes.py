@@ -148,7 +148,6 @@ ALLOWED = {
     ("connect.py", "COMMIT"),
     ("writer.py", ".atomic("),
     ("writer.py", ".insert("),
-    ("points.py", ".insert_all("),
     ("store.py", ".insert("),
     ("store.py", ".insert_all("),
     ("store.py", "INSERT INTO jobs"),
@@ -156,6 +155,8 @@ ALLOWED = {
     ("store.py", "UPDATE holds"),
     ("prices.py", "UPDATE intervals"),
     ("keep.py", "DELETE FROM"),
+    ("points.py", "INSERT INTO"),
+    ("rollup.py", "DELETE FROM"),
 }
 
 

@@ -3,14 +3,15 @@ from __future__ import annotations
 import re
 import sqlite3
 from dataclasses import fields
+from datetime import datetime
 
 import pytest
-from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, T0, count_of, rows_of, sound
+from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, PRICE, T0, count_of, rows_of, sound
 
 from chase.errors import StoreError
-from chase.store import open_readonly, prices, rows
+from chase.store import open_readonly, points, prices, rows
 from chase.store.schema import migrations
-from chase.store.tables import EXPORTS, VERSIONS
+from chase.store.tables import EXPORTS, TABLES, VERSIONS
 
 SHAPES = [
     (rows.JOB, JOB),
@@ -18,11 +19,11 @@ SHAPES = [
     (rows.INTERVAL, INTERVAL),
     (rows.EVENT, EVENT),
     (rows.HOLD, HOLD),
-    (rows.POINT, POINT),
-    (rows.FORECAST, POINT),
 ]
+KEPT = [(points.POINTS, POINT), (points.FORECASTS, POINT), (points.PRICES, PRICE)]
 # A number says its unit; these are counts, names of the kernel, or of the row itself.
 PLAIN_NUMBERS = {"id", "uid", "pid", "units", "total_units", "units_done", "point_count", "progress", "grams"}
+REFERENCES = {"series_id", "label_id"}
 UNIT = re.compile(r"_(w|j|s|g_per_kwh|s_per_unit|j_per_unit|grams|kwh|min)$")
 
 
@@ -36,11 +37,26 @@ def test_each_record_fits_its_table(store, shape, record):
 
 def test_every_number_has_its_unit_in_its_name(store):
     """In tables and views, for those who meet them without the documentation."""
-    names = rows_of(store.path, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '%sqlite_%'")
-    assert {name for (name,) in names} == set(EXPORTS)
-    for (table,) in names:
-        for _, column, kind, *_ in rows_of(store.path, f"PRAGMA table_info({table})"):
-            assert kind == "TEXT" or column in PLAIN_NUMBERS or UNIT.search(column), f"{table}.{column}"
+    names = rows_of(store.path, "SELECT name, type FROM sqlite_master WHERE name NOT LIKE '%sqlite_%'")
+    tables, views = ({name for name, kind in names if kind == wanted} for wanted in ("table", "view"))
+    assert tables == TABLES
+    assert tables | views >= set(EXPORTS)
+    for name in tables | views:
+        for _, column, kind, *_ in rows_of(store.path, f"PRAGMA table_info({name})"):
+            plain = kind == "TEXT" or column in PLAIN_NUMBERS | REFERENCES
+            assert plain or name in views or UNIT.search(column), f"{name}.{column}"
+
+
+@pytest.mark.parametrize(("kept", "record"), KEPT)
+def test_each_point_fits_its_view(store, kept, record):
+    """Every field has a column of its name, a time with ``_utc`` and a number with its unit."""
+    columns = {row[1] for row in rows_of(store.path, f"PRAGMA table_info({kept.view})")}
+    times = {field.name for field in fields(record) if isinstance(getattr(record, field.name), datetime)}
+    names = {field.name for field in fields(record)} - {kept.amount, "issued_at", "updated_at"} - times
+    assert columns - {"issued_at_utc", "updated_at_utc"} == names | {f"{name}_utc" for name in times} | {
+        "id",
+        kept.value,
+    }
 
 
 def test_times_are_text_in_utc(store):
@@ -72,7 +88,6 @@ def test_people_can_read_the_views(store):
         ("SELECT count(*) AS n FROM decisions WHERE job_id = ?", "COVERING INDEX decisions_job_at"),
         (prices.WRITTEN.replace("AND ?", "AND 'z'").replace("BETWEEN ?", "BETWEEN 'a'"), "intervals_job_start"),
         ("SELECT * FROM intervals WHERE job_id = ? ORDER BY start_utc DESC, id DESC", "intervals_job_start"),
-        ("SELECT * FROM signal_points WHERE zone = 'GB' AND end_utc > ? ORDER BY id", "signal_points_zone_end"),
     ],
 )
 def test_the_usual_questions_have_an_index(store, sql, index):
@@ -80,7 +95,21 @@ def test_the_usual_questions_have_an_index(store, sql, index):
     plan = " ".join(row[3] for row in rows_of(store.path, f"EXPLAIN QUERY PLAN {sql}", "x"))
     assert index in plan
     assert "SCAN" not in plan
-    assert ("TEMP B-TREE" in plan) is ("signal" in index)
+    assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("kept", points.ALL)
+def test_a_series_is_found_by_its_index(store, kept):
+    """Zone and source lead to the series, and its index to the rows of the time asked for, also for an export."""
+    for newest in (True, False):
+        sql, limits = points.query(kept, newest=newest, zone="GB", source="neso", start=T0, end=T0)
+        plan = " ".join(row[3] for row in rows_of(store.path, f"EXPLAIN QUERY PLAN {sql}", *limits))
+        assert f"SEARCH {kept.rows} USING INDEX {kept.rows}_start (series_id=? AND start_unix_s>? AND" in plan
+        assert "SCAN" not in plan
+    export = f"EXPLAIN QUERY PLAN SELECT * FROM {kept.view} WHERE id > ? ORDER BY id LIMIT 1000"
+    plan = " ".join(row[3] for row in rows_of(store.path, export, 0))
+    assert f"SEARCH {kept.rows} USING INTEGER PRIMARY KEY" in plan
+    assert "TEMP B-TREE" not in plan
 
 
 def test_the_file_is_in_wal_and_ours(store):
