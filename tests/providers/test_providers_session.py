@@ -31,6 +31,14 @@ def test_its_clock_is_the_one_it_waits_by(session, clock):
     assert session.monotonic() - before == 90.0
 
 
+def test_what_is_shared_is_made_once(session, make_session):
+    """Two providers of one session have the same login or dataset, those of another session their own."""
+    made = []
+    assert session.shared(("grid", 1), lambda: made.append(1) or object()) is session.shared(("grid", 1), object)
+    assert session.shared(("grid", 2), object) is not make_session().shared(("grid", 2), object)
+    assert made == [1]
+
+
 def test_the_request_carries_what_was_given(server, session):
     """Parameters, headers and a polite introduction go out; nothing asks for encodings we cannot bound."""
     session.get_json(f"{server.url}/v4/latest", params={"zone": "GB"}, headers={"auth-token": "t"})
