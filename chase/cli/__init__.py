@@ -27,7 +27,7 @@ main = LazyGroup(
         "jobs": Entry("chase.cli.jobs:jobs", "List the jobs under control.", _LOOK),
         "decisions": Entry("chase.cli.decisions:decisions", "List the decisions taken, newest first.", _LOOK),
         "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
-        "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity, now and next.", _LOOK),
+        "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),
         "restore": Entry("chase.cli.restore:restore", "Give GPUs back as they were found.", _ACT),
         "doctor": Entry("chase.cli.doctor:doctor", "Check this node and say what to do.", _SETUP),
