@@ -30,6 +30,14 @@ class Options:
             raise self._wrong(name, value, wanted)
         return value
 
+    def needed(self, name: str, why: str, *, choices: Sequence[str] = ()) -> str:
+        """A text that nobody but the operator can know; ``why`` says how to find out."""
+        value = self.text(name, choices=choices)
+        if not value.strip():
+            wanted = f"one of {', '.join(choices)}" if choices else "a text"
+            raise BadRequest(f"{self._provider} needs the option {name}, {wanted}: {why}")
+        return value
+
     def number(self, name: str, default: float, *, low: float, high: float) -> float:
         value = self.raw(name)
         if value is None:
@@ -68,6 +76,13 @@ def web_address(provider: str, given: str | None, default: str) -> str:
     if not good:
         raise BadRequest(f"{provider}: base_url must be like {default}, without a query and without credentials")
     return url
+
+
+def own_address(provider: str, given: str | None, example: str) -> str:
+    """``base_url`` of a server that is the operator's own, so that there is none to fall back on."""
+    if given is None:
+        raise BadRequest(f"{provider} needs base_url, the address of your own server, like {example}")
+    return web_address(provider, given, example)
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:

@@ -36,6 +36,11 @@ class Secret:
         raise TypeError("a secret is not pickled")
 
 
+def bearer(token: Secret) -> Secret:
+    """The value of an ``Authorization`` header."""
+    return Secret(f"Bearer {token.reveal()}")
+
+
 class Redactor(logging.Filter):
     """Masks the secrets that it was told of, and the values of query parameters whose names give them away.
 
