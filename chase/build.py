@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -10,12 +11,13 @@ from typing import TypeVar
 
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
+from chase.config.models import SignalConfig
 from chase.errors import ChaseError, ConfigError
 from chase.prices import PriceFeed
 from chase.signal import GridSignal, Limits
 from chase.store import Store
 from providers import registry
-from providers.base import BadRequest, PriceProvider, Provider, ProviderError
+from providers.base import BadRequest, PriceProvider, Provider, ProviderError, Scope, Signal
 from providers.session import Session
 from zeus_core.actuation.base import ActuationError, Actuator
 from zeus_core.actuation.remote import RemoteActuator
@@ -108,9 +110,27 @@ def signal_of(
 ) -> GridSignal:
     """The signal of a region over its sources. Raises ``ConfigError`` for one that cannot be made as configured."""
     sources = sources_of(region, session=session, clock=clock, events=events, env=env)
-    limits = Limits(config.signal.fresh_s, config.signal.usable_s, config.signal.history_h)
-    typical = _typical(region, session, clock)
-    return GridSignal(region.id, sources, clock=clock, limits=limits, store=store, typical=typical, on_event=events)
+    return GridSignal(
+        region.id,
+        sources,
+        clock=clock,
+        limits=limits_of(config.signal),
+        store=store,
+        typical=_typical(region, session, clock),
+        wants=(Signal(region.signal), Scope(region.scope)),
+        node=platform.node(),
+        on_event=events,
+    )
+
+
+def limits_of(signal: SignalConfig) -> Limits:
+    return Limits(
+        fresh_s=signal.fresh_s,
+        usable_s=signal.usable_s,
+        history_h=signal.history_h,
+        percentile_h=signal.percentile_h,
+        outlier_factor=signal.outlier_factor,
+    )
 
 
 def prices_feed(

@@ -23,9 +23,10 @@ from chase.frontiers import FrontierBook, original_w
 from chase.holds import HoldBook
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger
+from chase.outlook import Outlook
 from chase.policy import Choice, Grid, PolicyInput, Rules
 from chase.records import HoldRecord, JobRecord
-from chase.signal import GridSignal, Outlook
+from chase.signal import GridSignal
 from chase.store import Store
 from chase.wishes import joint_wishes
 from providers.base import Kind
@@ -154,9 +155,10 @@ class Controller:
         with self._lock:
             job = self.jobs.report(job_id, peer, max(units_done, 0.0))
             self._ledger.sample(self.jobs, only=job.gpus)
-            outlook = self._end(job, reason)
+            self._end(job, reason)
         # The account of a long job takes a while: not while the others wait for their tick.
-        return self._ledger.summary(job, outlook, self._pue(job.region)), self._store.decision_count(job.id)
+        summary = self._ledger.summary(job, self.signals[job.region], self._pue(job.region))
+        return summary, self._store.decision_count(job.id)
 
     def hold(self, mode: str, peer: Peer, *, until: datetime | None = None, job_id: str | None = None) -> HoldRecord:
         """Override the policy of one job, or of all the caller's; root's and the service's own user's is the node's.
@@ -274,17 +276,15 @@ class Controller:
             self._store.end_job(record.id, self._clock.now(), "not seen since the service restarted", record.units_done)
         self._missing.clear()
 
-    def _end(self, job: Job, reason: str) -> Outlook:
+    def _end(self, job: Job, reason: str) -> None:
         """First the GPUs, then the books: whatever is wrong with a job's figures, its cards are free."""
         self.jobs.remove(job)
         self._give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
-        outlook = self.signals[job.region].outlook()
         with self._alone_at_fault(job):
-            self._ledger.post(job, outlook, self._pue(job.region), 0.0)
+            self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
         self._holds.end(job.id, 0)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
-        return outlook
 
     def _gpu_states(self) -> dict[str, GpuState]:
         if self._actuator is None:
@@ -403,6 +403,8 @@ class Controller:
             source=now.source if now else "",
             age_s=outlook.age_s,
             freshness=outlook.freshness,
+            low_g_per_kwh=outlook.low,
+            high_g_per_kwh=outlook.high,
             efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),
             speed_below_g=policy.threshold_g(chosen.speed_below, recent),
             reference_g=reference_g,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chase.errors import StoreError
-from chase.policy import Candidate, Choice, PolicyInput, choose
+from chase.policy import Candidate, Choice, Grid, PolicyInput, choose
 from chase.records import DecisionRecord
 from zeus_core.frontier import Setting
 
@@ -68,11 +68,17 @@ def _grid_lines(given: PolicyInput) -> list[str]:
     if grid.g_per_kwh is None:
         return ["  grid    no usable value"]
     age = f", {grid.age_s / 60:.0f} min old" if grid.age_s is not None else ""
-    line = f"  grid    {grid.g_per_kwh:.1f} g/kWh ({grid.kind} by {grid.source}, {grid.freshness}{age})"
+    line = f"  grid    {grid.g_per_kwh:.1f}{_spread(grid)} g/kWh ({grid.kind} by {grid.source}, {grid.freshness}{age})"
     limits = (grid.speed_below_g, grid.efficiency_above_g)
     if None in limits:
         return [line]
     return [line, f"          speed-first below {limits[0]:.1f}, efficiency-first above {limits[1]:.1f} g/kWh"]
+
+
+def _spread(grid: Grid) -> str:
+    """The 80 % interval of what is expected; what was observed has none."""
+    low, high = grid.low_g_per_kwh, grid.high_g_per_kwh
+    return "" if low is None or high is None or low == high else f" (80 % within {low:.0f} to {high:.0f})"
 
 
 def _before_lines(given: PolicyInput) -> list[str]:

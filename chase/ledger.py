@@ -12,7 +12,9 @@ from chase import accounting
 from chase.accounting import JobSummary
 from chase.clock import Clock
 from chase.jobs import Account, Job, JobTable
-from chase.signal import Outlook
+from chase.outlook import Outlook
+from chase.recall import best_known
+from chase.signal import GridSignal
 from chase.store import Store
 from zeus_core.meter import EnergyMeter
 
@@ -78,15 +80,13 @@ class Ledger:
         self._store.add_interval(interval)
         job.account = self._account(job)
 
-    def summary(self, job: Job, outlook: Outlook, pue: float) -> JobSummary:
+    def summary(self, job: Job, grid: GridSignal, pue: float) -> JobSummary:
         """The account of a job, at the intensities as they are known now; the database then holds the same rows."""
         if self._store.health.ok:
             self._store.flush()
         rows = self._store.intervals(job=job.id)
-        now = outlook.now
-        if rows and now is not None:
-            series = self._store.points(zone=now.zone, source=now.source, start=rows[0].start, end=rows[-1].end)
-            rows = accounting.reprice(rows, series, pue=pue)
+        if rows:
+            rows = accounting.reprice(rows, best_known(grid, self._store, rows[0].start, rows[-1].end), pue=pue)
             self._store.update_prices(rows)
         return accounting.summarise(rows, job.frontier)
 

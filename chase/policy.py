@@ -24,7 +24,8 @@ SPEED, EFFICIENCY, BETWEEN, OFF, PROFILING = "speed-first", "efficiency-first", 
 class Grid:
     """The intensity a decision goes by, in gCO2eq/kWh, None if there is none.
 
-    ``freshness`` is fresh, stale, or fallback for what stands in for an observed value. ``efficiency_above_g`` and
+    ``freshness`` is fresh, stale, or fallback for what stands in for an observed value: then ``low_g_per_kwh`` and
+    ``high_g_per_kwh`` are its 10 and 90 % quantiles. ``efficiency_above_g`` and
     ``speed_below_g`` are the thresholds in force; ``reference_g`` is the fixed intensity of Chase's rule (MaxCI). Any
     of them is None where it is not known.
     """
@@ -37,6 +38,8 @@ class Grid:
     efficiency_above_g: float | None = None
     speed_below_g: float | None = None
     reference_g: float | None = None
+    low_g_per_kwh: float | None = None
+    high_g_per_kwh: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from chase.errors import ChaseError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
 from chase.prices import AHEAD, MEMORY
+from chase.recall import best_known, recall
 from chase.repricing import reprice_recent
 from chase.serving import ApiServer
 from chase.signal import GridSignal
@@ -213,7 +214,7 @@ class Service:
         self._prices = prices_feed(
             region, self.config, session=self._session, clock=self.clock, store=self.store, events=self.events
         )
-        self._recall(grid)
+        recall(grid, self.store, self.clock.now(), timedelta(hours=self.config.signal.history_h))
         self._recall_prices()
         actuator, reason = actuator_of(self.config, self.system, self.clock)
         return Controller(
@@ -228,14 +229,6 @@ class Service:
             observe_reason=reason,
         )
 
-    def _recall(self, grid: GridSignal) -> None:
-        now = self.clock.now()
-        since = now - timedelta(hours=self.config.signal.history_h)
-        for state in grid.states:
-            where = {"zone": state.provider.zone, "source": state.provider.name}
-            grid.remember(self.store.points(**where, start=since, end=now))
-            grid.remember(self.store.forecasts(**where, start=now, end=now + timedelta(days=7)))
-
     def _recall_prices(self) -> None:
         now = self.clock.now()
         for state in self._prices.states:
@@ -249,7 +242,9 @@ class Service:
         scheduler.add_listener(self._on_tick_event, EVENT_JOB_MISSED | EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES)
         self._every(scheduler, "control", self.config.control.interval_s, self._tick)
         for region, grid in self.controller.signals.items():
-            self._every(scheduler, f"poll {region}", grid.poll_s, partial(self._poll, grid))
+            poll = partial(self._poll, grid)
+            scheduler.add_job(poll, "date", run_date=datetime.now(UTC), id=f"first poll {region}")
+            self._every(scheduler, f"poll {region}", grid.poll_s, poll, first_s=grid.next_slot_s)
         if self._prices.states:
             self._every(scheduler, "prices", self._prices.poll_s, self._prices.poll)
         if self.controller.integrates:
@@ -298,11 +293,8 @@ class Service:
         """Sources revise the last days: what was drawn then is priced at what is known of it now."""
         now = self.clock.now()
         region, grid = self.loaded.region, self.controller.signals[self.loaded.region.id]
-        reading = grid.outlook().now
-        if reading is None:
-            return
         since = now - timedelta(hours=_REPRICE_H)
-        series = self.store.points(zone=reading.zone, source=reading.source, start=since, end=now)
+        series = best_known(grid, self.store, since, now)
         reprice_recent(self.store, series, pue=region.pue, region=region.id, since=since)
 
     def _on_tick_event(self, event: JobExecutionEvent) -> None:

@@ -2,8 +2,8 @@
 
 Sources are never mixed silently: one reading comes from one source, and thresholds compare it with that source's own
 history. An observed value is *fresh*, then *stale* but usable, then *expired*. The first source whose value is fresh is
-gone by, or else the first whose value is stale; after those come a forecast that a source has made, then our own
-extrapolation, then what is typical, each labelled as what it is.
+gone by, or else the first whose value is stale, but no value that is older than the one gone by before; after those
+come a forecast that a source has made, then our own, then what is typical, each labelled as what it is.
 """
 
 from __future__ import annotations
@@ -12,18 +12,35 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
+from chase.ahead import HOUR, Ahead, typical_hours
 from chase.clock import Clock
-from chase.forecast import extrapolate, fill_gaps
+from chase.endpoint import Endpoint
+from chase.outliers import FACTOR, Gate, Vouch, differ
+from chase.outlook import FALLBACK, FRESH, STALE, Hour, Outlook
 from chase.source import Identity, Points, SourceState, checked, foreign
-from providers.base import IntensityPoint, Kind, NoData, Provider, ProviderError, Series
+from providers.base import (
+    AuthError,
+    IntensityPoint,
+    Kind,
+    NoData,
+    Provider,
+    ProviderError,
+    RateLimited,
+    SchemaError,
+    Scope,
+    Signal,
+)
 
-FRESH, STALE, FALLBACK = "fresh", "stale", "fallback"
 _REREAD = timedelta(hours=72)  # history is rewritten by its sources for days
 _HORIZON = timedelta(hours=48)
+_FURTHEST = timedelta(days=7) + HOUR  # seven days from the next full hour on
 _INSTANT = timedelta(microseconds=1)  # the interval that begins right now is one of those we want
-_OWN_FORECAST_FROM = timedelta(hours=48)  # older history says little of today
+_REACH = timedelta(days=7)  # of older history so much is asked for at once
+_FOR_BOTH = (AuthError, RateLimited)  # what a source says of the caller and not of what is asked
+
+Asked = tuple[Points | None, ProviderError | None]
 
 
 class PointStore(Protocol):
@@ -34,31 +51,23 @@ class PointStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Ages in seconds up to which an observed value is fresh, and then still usable; hours of history to keep."""
+    """Ages in seconds up to which an observed value is fresh, and then still usable; hours of history to keep, and of
+    those the ones that percentiles are taken over; the factor by which an outlier differs (``chase.outliers``).
+    """
 
     fresh_s: float = 5400.0
     usable_s: float = 21600.0
-    history_h: float = 168.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The grid at ``at``: the value to go by now, the hours to come, and the recent points it compares with.
-
-    ``now`` is None when there is nothing usable at all. ``age_s`` counts from the end of the interval observed.
-    """
-
-    at: datetime
-    now: IntensityPoint | None = None
-    freshness: str = FALLBACK
-    age_s: float | None = None
-    ahead: tuple[IntensityPoint, ...] = ()
-    recent: tuple[IntensityPoint, ...] = ()
-    note: str = ""
+    history_h: float = 672.0
+    percentile_h: float = 168.0
+    outlier_factor: float = FACTOR
 
 
 class GridSignal:
-    """The signal of one region. ``poll`` talks to the network and belongs in a worker; ``outlook`` only computes."""
+    """The signal of one region. ``poll`` talks to the network and belongs in a worker; ``outlook`` only computes.
+
+    ``wants`` is what the region's sources must give: nothing else is taken from them or remembered. ``node`` tells the
+    nodes of a fleet apart, so that they do not all ask in the same second.
+    """
 
     def __init__(
         self,
@@ -69,16 +78,22 @@ class GridSignal:
         limits: Limits,
         store: PointStore | None = None,
         typical: Provider | None = None,
+        wants: tuple[Signal, Scope] | None = None,
+        node: str = "",
         on_event: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         self.region = region
-        self._states = [SourceState(source) for source in sources]
         self._clock = clock
         self._limits = limits
         self._store = store
         self._typical = typical
+        self._states = [SourceState(source, self.new_gate(), node) for source in sources]
+        self._ahead = {id(state): Ahead(state, self._typical_at) for state in self._states}
+        self._wants = wants
         self._on_event = on_event
         self._lock = threading.Lock()  # guards the points, never held while a source is asked
+        self._polling = threading.Lock()
+        self._gone_by: datetime | None = None  # the end of the observed interval last gone by
 
     @property
     def states(self) -> Sequence[SourceState]:
@@ -87,202 +102,331 @@ class GridSignal:
     @property
     def poll_s(self) -> float:
         """How often it is worth calling ``poll``; it asks only sources that are due."""
-        return min((state.poll_s for state in self._states), default=3600.0)
+        return min((state.observing.poll_s for state in self._states), default=3600.0)
+
+    @property
+    def next_slot_s(self) -> float:
+        """Seconds until the slot in which the source that is asked most often is asked next."""
+        often = min(self._states, key=lambda state: state.observing.poll_s, default=None)
+        return self.poll_s if often is None else often.observing.next_slot_s(self._clock.now())
+
+    def new_gate(self) -> Gate:
+        """One by which each source's values are sifted."""
+        return Gate(self._limits.outlier_factor, self._typical_at)
+
+    def wanted(self, point: IntensityPoint) -> bool:
+        """Whether it is what the region's sources must give; a source need not say which scope that is."""
+        return self._wants is None or (
+            point.signal is self._wants[0] and point.scope in {self._wants[1], Scope.UNSPECIFIED}
+        )
 
     def remember(self, points: Iterable[IntensityPoint]) -> None:
         """Take back what an earlier run stored, so that a restart knows its history at once."""
-        points = tuple(points)
+        points = tuple(filter(self.wanted, points))
         with self._lock:
             for state in self._states:
                 mine = (state.provider.name, state.provider.zone)
-                state.remember(point for point in points if (point.source, point.zone) == mine)
+                state.remember([point for point in points if (point.source, point.zone) == mine])
 
     def poll(self) -> bool:
-        """Ask the first source that is due and answers with a fresh value; True if anything new was learnt."""
-        learnt = False
-        for state in self._states:
-            if self._clock.monotonic() >= state.due:
+        """Ask the first source that is due and answers with a fresh value that is not in doubt; True if anything new
+        was learnt. While one thread polls, others need not.
+        """
+        if not self._polling.acquire(blocking=False):
+            return False
+        try:
+            learnt = False
+            for state in self._states:
                 learnt |= self._ask(state)
-            if not state.problem and self._is_fresh(state):
-                break
-        return learnt
+                if not state.problem and state.doubted is None and self._is_fresh(state):
+                    break
+            return self._reconsider() or learnt
+        finally:
+            self._polling.release()
 
-    def outlook(self) -> Outlook:
+    def outlook(self, horizon: timedelta = _HORIZON) -> Outlook:
+        """The grid now and over the ``horizon``, of at most seven days."""
         with self._lock:
-            return self._outlook(self._clock.now())
+            return self._outlook(self._clock.now(), min(horizon, _FURTHEST))
 
-    def _outlook(self, at: datetime) -> Outlook:
+    # -- what is gone by ----------------------------------------------------------------------------------------------
+
+    def _outlook(self, at: datetime, horizon: timedelta) -> Outlook:
         """What a source itself calls typical is no observation: it comes after all that others know of today."""
         typical = [state for state in self._states if _is_typical(state.latest(at))]
         others = [state for state in self._states if state not in typical]
-        found = (self._from_observed(states, at) or self._from_forecasts(states, at) for states in (others, typical))
-        return next(filter(None, found), None) or self._from_typical(at)
+        found = (
+            self._from_observed(states, at, horizon) or self._from_forecasts(states, at, horizon)
+            for states in (others, typical)
+        )
+        return next(filter(None, found), None) or self._from_typical(at, horizon)
 
-    def _from_observed(self, states: Sequence[SourceState], at: datetime) -> Outlook | None:
-        for freshness, limit_s in ((FRESH, self._limits.fresh_s), (STALE, self._limits.usable_s)):
-            for state in states:
-                now = state.latest(at)
-                age_s = _age_s(now, at)
-                if age_s is not None and age_s <= limit_s:
-                    ahead = self._ahead(state, at)
-                    return Outlook(at, now, freshness, age_s, ahead, self._recent(state, at), state.problem)
-        return None
+    def _from_observed(self, states: Sequence[SourceState], at: datetime, horizon: timedelta) -> Outlook | None:
+        latest = [(state, point) for state in states if (point := state.latest(at)) is not None]
+        usable = [pair for pair in latest if _age_s(pair[1], at) <= self._limits.usable_s]
+        if not usable:
+            return None
+        usable.sort(key=lambda pair: _age_s(pair[1], at) > self._limits.fresh_s)
+        newer = (pair for pair in usable if self._gone_by is None or pair[1].end >= self._gone_by)
+        state, now = next(newer, usable[0])
+        if not _is_typical(now):
+            self._gone_by = now.end
+        age_s = _age_s(now, at)
+        freshness = FRESH if age_s <= self._limits.fresh_s else STALE
+        ahead = self._ahead[id(state)].hours(at, horizon)
+        return Outlook(at, now, freshness, age_s, ahead, self._recent(state, at), _note(state))
 
-    def _from_forecasts(self, states: Sequence[SourceState], at: datetime) -> Outlook | None:
+    def _from_forecasts(self, states: Sequence[SourceState], at: datetime, horizon: timedelta) -> Outlook | None:
         """What the sources have published comes before what we make of their past."""
-        for expected in (self._published, self._ahead):
-            for state in states:
-                now = next((point for point in expected(state, at) if point.start <= at < point.end), None)
-                if now is not None and now.kind is Kind.FORECAST:
-                    note = (
-                        f"no observed value is young enough; {now.source} forecast instead ({state.problem or 'late'})"
-                    )
-                    ahead, recent = self._ahead(state, at), self._recent(state, at)
-                    return Outlook(at, now, FALLBACK, _forecast_age_s(now, at), ahead, recent, note)
+        published = [state for state in states if any(point.start <= at for point in state.expected(at))]
+        for state in (*published, *states):
+            ahead = self._ahead[id(state)].hours(at, horizon)
+            if ahead and ahead[0].start <= at and ahead[0].kind is Kind.FORECAST:
+                now, recent = ahead[0], self._recent(state, at)
+                note = f"no observed value is young enough; {now.by} forecast instead ({_note(state) or 'late'})"
+                point = _as_point(now, state, at)
+                return Outlook(at, point, FALLBACK, now.age_s, ahead, recent, note, now.low, now.high)
         return None
 
-    def _from_typical(self, at: datetime) -> Outlook:
+    def _from_typical(self, at: datetime, horizon: timedelta) -> Outlook:
         if self._typical is None:
             return Outlook(at, note="no source answers and the region has no typical profile")
-        ahead = tuple(self._typical.forecast(at, at + _HORIZON))
-        recent = tuple(self._typical.observe(at - timedelta(days=7), at))
+        now = self._typical.forecast(at, at + HOUR).at(at)
+        ahead = typical_hours(self._typical_at, at, horizon)
+        recent = tuple(self._typical.observe(at - timedelta(hours=self._limits.percentile_h), at))
         note = "no source answers; the region's typical profile instead"
-        return Outlook(at, Series(ahead).at(at), FALLBACK, None, ahead, recent, note)
+        spread = (ahead[0].low, ahead[0].high) if ahead else (None, None)
+        return Outlook(at, now, FALLBACK, None, ahead, recent, note, *spread)
 
-    def _ask(self, state: SourceState) -> bool:
-        state.begin(self._clock.monotonic())
-        try:
-            observed, nothing = self._observed(state)
-        except ProviderError as error:
-            self._failed(state, error)
-            return False
-        learnt = self._learn(state, observed)
-        if nothing is not None:
-            self._failed(state, nothing)
-            return learnt
-        if state.problem:
-            self._on_event("source-back", "info", f"{state.label} answers again", region=self.region)
-        state.problem, state.last_good = "", self._clock.now()
-        return learnt
+    def _recent(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
+        return state.history(at - timedelta(hours=self._limits.percentile_h), at)
 
-    def _observed(self, state: SourceState) -> tuple[Points, NoData | None]:
-        """What was observed. A source that has nothing of it may still have a forecast, so that is no error here."""
-        now = self._clock.now()
-        known = state.observed and not state.sparse
-        since = now - (_REREAD if known else timedelta(hours=self._limits.history_h))
-        try:
-            with foreign():
-                if not state.provider.capabilities.observed:
-                    return (), None
-                return checked(state.provider.observe(since, now + _INSTANT)), None
-        except NoData as error:
-            return (), error
-
-    def _learn(self, state: SourceState, observed: Points) -> bool:
-        """Take it in, with the source's forecast; True if any of it is new."""
-        now = self._clock.now()
-        forecast = self._forecast_of(state, now)
-        with self._lock:
-            before = state.identity
-            new = state.take(observed, forecast)
-            state.forget(now - timedelta(hours=self._limits.history_h))
-        if before is not None and state.identity is not None and state.identity != before:
-            self._changed(state, before, state.identity)
-        if new and self._store is not None:
-            self._store.add_points(new)
-        return bool(new)
-
-    def _forecast_of(self, state: SourceState, now: datetime) -> Points:
-        """A forecast that fails must not cost us the observed value: our own extrapolation stands in."""
-        try:
-            with foreign():
-                if not state.provider.capabilities.forecast:
-                    return ()
-                points = checked(state.provider.forecast(now, now + _HORIZON))
-        except ProviderError as error:
-            text = f"{state.label} gives no forecast: {type(error).__name__}: {error}"
-            if not state.forecast_problem:
-                self._on_event("forecast-failed", "info", text, region=self.region)
-            state.forecast_problem = text
-            return ()
-        state.forecast_problem = ""
-        return points
-
-    def _changed(self, state: SourceState, before: Identity, after: Identity) -> None:
-        text = f"{state.label} gives {' '.join(after)} now: its history of {' '.join(before)} is left out"
-        self._on_event("source-changed", "info", text, region=self.region)
-
-    def _failed(self, state: SourceState, error: ProviderError) -> None:
-        state.put_off(error, self._clock.monotonic())
-        problem = f"{type(error).__name__}: {error}"
-        if problem != state.problem:
-            self._on_event("source-failed", "warning", f"{state.label}: {problem}", region=self.region)
-        state.problem = problem
+    def _typical_at(self, at: datetime) -> float | None:
+        if self._typical is None:
+            return None
+        point = self._typical.observe(at, at + HOUR).at(at)
+        return point.g_per_kwh if point else None
 
     def _is_fresh(self, state: SourceState) -> bool:
         now = self._clock.now()
         with self._lock:
             last = state.latest(now)
-        age_s = _age_s(last, now)
-        return age_s is not None and age_s <= self._limits.fresh_s and not _is_typical(last)
+        return last is not None and _age_s(last, now) <= self._limits.fresh_s and not _is_typical(last)
 
-    def _recent(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
-        return state.history(at - timedelta(hours=self._limits.history_h), at)
+    # -- what is asked ------------------------------------------------------------------------------------------------
+
+    def _ask(self, state: SourceState) -> bool:
+        """What was observed and what is expected, each when it is due. The one that fails does not cost the other."""
+        began_s, at = self._clock.monotonic(), self._clock.now()
+        since = self._since(state, at)
+        seen, fault = self._answer(state.observing, began_s, at, lambda: self._observe(state, since, at))
+        expected, no_forecast = (None, None)
+        if isinstance(fault, _FOR_BOTH):
+            state.forecasting.put_off(fault, self._clock.monotonic())
+        else:
+            expected, no_forecast = self._answer(state.forecasting, began_s, at, lambda: self._forecast(state, at))
+        learnt = self._learn(state, seen or (), expected or ())
+        self._tell_observed(state, seen, fault)
+        self._tell_forecast(state, expected, no_forecast)
+        if seen:
+            state.reached = min(since, state.reached or since)
+            learnt |= self._reach_back(state, at)
+        return learnt
+
+    def _answer(self, endpoint: Endpoint, began_s: float, at: datetime, ask: Callable[[], Points]) -> Asked:
+        """The points, or the fault; neither while it is not due."""
+        if began_s < endpoint.due:
+            return None, None
+        endpoint.begin(began_s, at)
+        try:
+            with foreign():
+                return self._right(checked(ask())), None
+        except ProviderError as error:
+            return None, error
+
+    def _since(self, state: SourceState, at: datetime) -> datetime:
+        """All that percentiles need, or what may have been revised, and what was missed."""
+        first = at - timedelta(hours=min(self._limits.percentile_h, self._limits.history_h))
+        last = state.latest(at)
+        return first if last is None else max(first, min(at - _REREAD, last.end))
 
     @staticmethod
-    def _published(state: SourceState, at: datetime) -> Points:
-        return state.expected(at)
-
-    def _ahead(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
-        """From the running hour, or the end of what is observed of it: theirs, ours where they say nothing, typical."""
-        last = state.latest(at)
-        hour = at.replace(minute=0, second=0, microsecond=0)
-        start, end = max(hour, last.end) if last else hour, at + _HORIZON
-        ours = self._own_forecast(state, at, start, end)
-        if not ours and self._typical is not None:
-            ours = tuple(self._typical.forecast(start, end))
-        return fill_gaps(state.expected(at), ours, start, end)
-
-    def _own_forecast(
-        self, state: SourceState, at: datetime, start: datetime, end: datetime
-    ) -> tuple[IntensityPoint, ...]:
-        last = state.latest(at)
-        if last is None or at - last.end > _OWN_FORECAST_FROM:
+    def _observe(state: SourceState, since: datetime, at: datetime) -> Points:
+        if not state.provider.capabilities.observed:
             return ()
-        return extrapolate(self._recent(state, at), start, end, made_at=at, typical=self._typical_at)
+        found = tuple(state.provider.observe(since, at + _INSTANT))
+        if not found:
+            raise NoData(f"it has nothing of the time since {since:%Y-%m-%d %H:%MZ}")
+        return found
 
-    def _typical_at(self, at: datetime) -> float | None:
-        if self._typical is None:
-            return None
-        point = self._typical.observe(at, at + timedelta(hours=1)).at(at)
-        return point.g_per_kwh if point else None
+    @staticmethod
+    def _forecast(state: SourceState, at: datetime) -> Points:
+        can = state.provider.capabilities
+        if not can.forecast:
+            return ()
+        furthest = timedelta(seconds=can.forecast_horizon_s) or _HORIZON
+        return tuple(state.provider.forecast(at, at + min(furthest, _FURTHEST)))
 
+    def _right(self, points: Points) -> Points:
+        """Raises ``SchemaError`` for what the region does not want: it would be compared with something else."""
+        wrong = next((point for point in points if not self.wanted(point)), None)
+        if wrong is not None and self._wants is not None:
+            raise SchemaError(f"it gives {wrong.signal} {wrong.scope}, and the region wants {' '.join(self._wants)}")
+        return points
 
-def describe(outlook: Outlook) -> dict[str, Any]:
-    """For status and the CLI: one flat dict."""
-    now = outlook.now
-    return {
-        "g_per_kwh": now.g_per_kwh if now else None,
-        "kind": now.kind.value if now else "none",
-        "source": now.source if now else "",
-        "zone": now.zone if now else "",
-        "signal": now.signal.value if now else "",
-        "scope": now.scope.value if now else "",
-        "start": now.start if now else None,
-        "end": now.end if now else None,
-        "freshness": outlook.freshness,
-        "age_s": outlook.age_s,
-        "note": outlook.note,
-    }
+    def _reach_back(self, state: SourceState, at: datetime) -> bool:
+        """Older history, a week at each poll, for the forecast; a source that has none of it is not asked again."""
+        limit = at - timedelta(hours=self._limits.history_h)
+        oldest = next(iter(state.observed), at)
+        reached = min(oldest, state.reached or oldest)
+        if reached - limit <= HOUR:
+            return False
+        start, state.reached = max(limit, reached - _REACH), limit
+        try:
+            with foreign():
+                found = self._right(checked(state.provider.observe(start, reached)))
+        except ProviderError:
+            return False
+        with self._lock:
+            new = state.take_older([point for point in found if point.start < reached])
+        if new:
+            state.reached = start
+            self._keep(new)
+        return bool(new)
+
+    # -- what is learnt -----------------------------------------------------------------------------------------------
+
+    def _learn(self, state: SourceState, observed: Points, forecast: Points) -> bool:
+        """Take it in; True if any of it is new."""
+        now = self._clock.now()
+        begun = [point for point in observed if point.start <= now]
+        with self._lock:
+            before, held = state.identity, dict(state.gate.held)
+            new = state.take(begun, forecast, self._vouch(state))
+            state.forget(now - timedelta(hours=self._limits.history_h), now)
+        self._tell_ahead(state, len(observed) - len(begun))
+        if before is not None and state.identity is not None and state.identity != before:
+            self._tell_changed(state, before, state.identity)
+        self._tell_held(state, [point for start, point in state.gate.held.items() if held.get(start) != point])
+        self._keep(new)
+        return bool(new)
+
+    def _keep(self, new: Points) -> None:
+        if new and self._store is not None:
+            self._store.add_points(new)
+
+    def _reconsider(self) -> bool:
+        """What one source said may have been confirmed by what another has said since."""
+        changed = False
+        for state in self._states:
+            if state.gate.held:
+                with self._lock:
+                    taken = state.reconsider(self._vouch(state))
+                if taken:
+                    self._tell_held(state, [])
+                changed |= taken
+        return changed
+
+    def _vouch(self, state: SourceState) -> Vouch:
+        """Whether another source of the same signal and scope says alike of that time."""
+
+        def vouch(point: IntensityPoint) -> bool:
+            others = (other for other in self._states if other is not state and _comparable(other, state))
+            said = (seen for other in others for seen in (*other.observed.values(), *other.gate.held.values()))
+            return any(
+                differ(point.g_per_kwh, seen.g_per_kwh) <= self._limits.outlier_factor
+                for seen in said
+                if seen.start < point.end and point.start < seen.end and seen.kind is not Kind.TYPICAL
+            )
+
+        return vouch
+
+    # -- what is said -------------------------------------------------------------------------------------------------
+
+    def _event(self, code: str, severity: str, text: str) -> None:
+        self._on_event(code, severity, text, region=self.region)
+
+    def _tell_observed(self, state: SourceState, seen: Points | None, fault: ProviderError | None) -> None:
+        now = self._clock.now()
+        if fault is not None and state.observing.failed(fault, self._clock.monotonic(), now):
+            good = state.observing.last_good
+            last = f" (last good {good:%Y-%m-%d %H:%MZ})" if good else ""
+            self._event("source-failed", "warning", f"{state.label}: {state.problem}{last}")
+        if seen is not None and (since := state.observing.answered(now)) is not None:
+            self._event(
+                "source-back", "info", f"{state.label} answers again; it was down since {since:%Y-%m-%d %H:%MZ}"
+            )
+
+    def _tell_forecast(self, state: SourceState, points: Points | None, fault: ProviderError | None) -> None:
+        now_s, at = self._clock.monotonic(), self._clock.now()
+        if points is not None:
+            state.forecasting.answered(at)
+        if fault is None:
+            return
+        if isinstance(fault, _FOR_BOTH):
+            state.observing.put_off(fault, now_s)
+        is_first = not state.forecasting.problem
+        state.forecasting.failed(fault, now_s, at)
+        if is_first:
+            text = f"{state.label} gives no forecast: {state.forecasting.problem}"
+            self._event("forecast-failed", "info", text)
+
+    def _tell_ahead(self, state: SourceState, count: int) -> None:
+        if count and not state.runs_ahead:
+            text = (
+                f"{state.label} says of {count} interval(s) to come that they were observed: ignored; is a clock wrong?"
+            )
+            self._event("clock-skew", "warning", text)
+        state.runs_ahead = bool(count)
+
+    def _tell_changed(self, state: SourceState, before: Identity, after: Identity) -> None:
+        text = f"{state.label} gives {' '.join(after)} now: its history of {' '.join(before)} is left out"
+        self._event("source-changed", "info", text)
+
+    def _tell_held(self, state: SourceState, fresh: Points) -> None:
+        """Once when it begins, and once when it is over."""
+        was_in_doubt, state.in_doubt = state.in_doubt, bool(fresh) or state.doubted is not None
+        if fresh and not was_in_doubt:
+            self._event("outlier-held", "warning", _held_text(state, fresh[-1]))
+        elif was_in_doubt and not state.in_doubt:
+            self._event("outlier-over", "info", f"{state.label}: the value to go by is no longer in doubt")
 
 
 def _is_typical(point: IntensityPoint | None) -> bool:
     return point is not None and point.kind is Kind.TYPICAL
 
 
-def _age_s(point: IntensityPoint | None, at: datetime) -> float | None:
-    return None if point is None else max(0.0, (at - point.end).total_seconds())
+def _age_s(point: IntensityPoint, at: datetime) -> float:
+    return max(0.0, (at - point.end).total_seconds())
 
 
-def _forecast_age_s(point: IntensityPoint, at: datetime) -> float:
-    return max(0.0, (at - (point.issued_at or point.fetched_at)).total_seconds())
+def _comparable(one: SourceState, other: SourceState) -> bool:
+    return None not in (one.identity, other.identity) and one.identity[:2] == other.identity[:2]  # type: ignore[index]
+
+
+def _note(state: SourceState) -> str:
+    doubted = _held_text(state, state.doubted) if state.doubted is not None else ""
+    return "; ".join(filter(None, (state.observing.outage, doubted)))
+
+
+def _held_text(state: SourceState, point: IntensityPoint) -> str:
+    said = f"{point.g_per_kwh:g} g/kWh for {point.start:%Y-%m-%d %H:%MZ}"
+    return f"{state.label} says {said}, far from all it said before: held back until it is confirmed"
+
+
+def _as_point(hour: Hour, state: SourceState, at: datetime) -> IntensityPoint:
+    """What is expected of now, as a value to go by."""
+    signal, scope, boundary = state.identity  # type: ignore[misc]
+    return IntensityPoint(
+        zone=state.provider.zone,
+        start=hour.start,
+        end=hour.end,
+        g_per_kwh=hour.g_per_kwh,
+        kind=hour.kind,
+        signal=signal,
+        scope=scope,
+        boundary=boundary,
+        source=hour.by,
+        fetched_at=at,
+        issued_at=at - timedelta(seconds=hour.age_s or 0.0),
+    )

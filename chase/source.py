@@ -1,23 +1,22 @@
-"""One source of a region's signal: what it has said, how it fares, and when it is worth asking again."""
+"""One source of a region's signal: what it has said, what of that may be gone by, and how it fares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import Any
 
+from chase.endpoint import Endpoint, spread_s
+from chase.outliers import Gate, Vouch, nobody
 from providers.base import (
-    AuthError,
-    BadRequest,
     Boundary,
     IntensityPoint,
     Kind,
-    PlanError,
     Provider,
     ProviderError,
-    RateLimited,
     SchemaError,
     Scope,
     Signal,
@@ -27,9 +26,11 @@ from providers.redact import Redactor
 
 Identity = tuple[Signal, Scope, Boundary]
 Points = Sequence[IntensityPoint]
-_RETRY_PERSON_S = 3600.0  # a fault that only a person can mend is looked at again hourly
-_SLACK_SHARE, _SLACK_S = 0.1, 30.0  # a timer of the same period that fires a little early still finds the source due
 _LONGEST_TEXT = 300
+# Of a forecast the issue last made before each of these leads is kept, to see how good such forecasts are.
+_LEADS_H = (1, 3, 6, 12, 24, 48)
+_ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
+_ISSUED_KEPT = timedelta(days=7)
 
 
 class Word(IntEnum):
@@ -42,41 +43,53 @@ class Word(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class SourceState:
-    """How one source fares. ``problem`` is empty while it answers, ``forecast_problem`` while it forecasts.
+    """What one source has said. ``observing`` and ``forecasting`` are what it is asked, each with its own faults.
 
     All points, ascending by start, are of one ``identity``: a value of another signal, scope or boundary is no history
-    of this one. ``sparse`` is true while a change of identity has left less than the history wanted.
+    of this one. ``gate`` holds what was observed and is too odd to go by. ``version`` changes with the points.
+    ``reached`` is how far back it has been asked.
     """
 
     provider: Provider
-    due: float = 0.0
-    problem: str = ""
-    last_good: datetime | None = None
+    gate: Gate = field(default_factory=Gate)
+    node: str = ""
     observed: dict[datetime, IntensityPoint] = field(default_factory=dict)
     forecast: dict[datetime, IntensityPoint] = field(default_factory=dict)
-    forecast_problem: str = ""
     identity: Identity | None = None
-    sparse: bool = False
-    poll_s: float = field(init=False)
+    version: int = 0
+    reached: datetime | None = None
+    runs_ahead: bool = False
+    in_doubt: bool = False
+    observing: Endpoint = field(init=False)
+    forecasting: Endpoint = field(init=False)
+    _issued: dict[tuple[datetime, int], IntensityPoint] = field(default_factory=dict)
     _word: Word = Word.REMEMBERED
 
     def __post_init__(self) -> None:
-        self.poll_s = self.provider.capabilities.poll_s
+        poll_s = self.provider.capabilities.poll_s
+        offset_s = spread_s(poll_s, self.node, self.provider.name, self.provider.zone) if self.node else 0.0
+        self.observing, self.forecasting = Endpoint(poll_s, offset_s), Endpoint(poll_s, offset_s)
 
     @property
     def label(self) -> str:
         return f"{self.provider.name} ({self.provider.zone})"
 
-    def begin(self, began_s: float) -> None:
-        """It is asked now. Its slots count from the start of each request, so that a slow answer costs no slot."""
-        self.due = began_s + self.poll_s - min(_SLACK_SHARE * self.poll_s, _SLACK_S)
+    @property
+    def problem(self) -> str:
+        """What is wrong with what it observes, empty while it answers."""
+        return self.observing.problem
 
-    def put_off(self, error: ProviderError, now_s: float) -> None:
-        """Some failures ask for a longer wait than the next slot, and that is never cut short."""
-        if isinstance(error, RateLimited):
-            self.due = now_s + max(self.poll_s, error.retry_after_s or 0.0)
-        elif isinstance(error, (AuthError, PlanError, BadRequest)):
-            self.due = now_s + max(self.poll_s, _RETRY_PERSON_S)
+    @property
+    def issued(self) -> tuple[IntensityPoint, ...]:
+        """Forecasts as they were issued, several of one time, for those who judge them."""
+        return tuple(point for _, point in sorted(self._issued.items(), key=lambda item: (item[0][0], -item[0][1])))
+
+    @property
+    def doubted(self) -> IntensityPoint | None:
+        """The newest value, while it is held back."""
+        newest = next(reversed(self.gate.held.values()), None)
+        known = next(reversed(self.observed), None)
+        return newest if newest is not None and (known is None or known < newest.start) else None
 
     def remember(self, points: Iterable[IntensityPoint]) -> None:
         """Take back what an earlier run stored: of several identities the one last fetched, and never against what
@@ -85,22 +98,32 @@ class SourceState:
         points = tuple(points)
         known = (*self.observed.values(), *self.forecast.values(), *points)
         self._settle(max(known, key=lambda point: point.fetched_at, default=None), Word.REMEMBERED)
-        self._merge(self.observed, [point for point in points if point.kind is not Kind.FORECAST])
-        self._merge(self.forecast, [point for point in points if point.kind is Kind.FORECAST])
+        observed = [point for point in points if point.kind is not Kind.FORECAST]
+        self._observe(observed, nobody)
+        self._expect([point for point in points if point.kind is Kind.FORECAST])
+        if observed and self.observing.last_good is None:
+            self.observing.last_good = max(point.fetched_at for point in observed)
 
-    def take(self, observed: Points, forecast: Points) -> list[IntensityPoint]:
-        """Take an answer in; what of it is new or revised."""
-        before = self.identity
+    def take(self, observed: Points, forecast: Points, vouch: Vouch = nobody) -> list[IntensityPoint]:
+        """Take an answer in; what of it is new or revised, also what is held back."""
         for points, word in ((forecast, Word.EXPECTED), (observed, Word.OBSERVED)):
             self._settle(max(points, key=lambda point: point.start, default=None), word)
-        if observed:
-            self.sparse = before not in {None, self.identity}
-        return [*self._merge(self.observed, observed), *self._merge(self.forecast, forecast)]
+        return [*self._observe(observed, vouch), *self._expect(forecast)]
 
-    def forget(self, before: datetime) -> None:
-        for known in (self.observed, self.forecast):
+    def take_older(self, observed: Points) -> list[IntensityPoint]:
+        """Take in what it says of a time before that known. What is of another identity there is no history of this."""
+        return self._observe(observed, nobody)
+
+    def reconsider(self, vouch: Vouch) -> bool:
+        """Take in of what is held back that which another source vouches for; True if there was any."""
+        return self._insert(self.observed, self.gate.sift(self.observed, (), vouch))
+
+    def forget(self, before: datetime, now: datetime) -> None:
+        for known in (self.observed, self.forecast, self.gate.held):
             for start in [start for start in known if start < before]:
                 del known[start]
+        for key in [key for key in self._issued if key[0] < now - _ISSUED_KEPT]:
+            del self._issued[key]
 
     def latest(self, at: datetime) -> IntensityPoint | None:
         """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
@@ -117,18 +140,52 @@ class SourceState:
         """Be what ``newest`` is, and drop what is something else, unless a weightier word has been given."""
         if newest is None or word < self._word:
             return
-        self._word, self.identity = word, identity_of(newest)
-        for known in (self.observed, self.forecast):
-            for start in [start for start, point in known.items() if identity_of(point) != self.identity]:
-                del known[start]
+        self._word, before, self.identity = word, self.identity, identity_of(newest)
+        if before not in {None, self.identity}:
+            self.reached = None
+            for known in (self.observed, self.forecast, self.gate.held, self._issued):
+                known.clear()
+            self.version += 1
 
-    def _merge(self, known: dict[datetime, IntensityPoint], points: Points) -> list[IntensityPoint]:
-        new = [point for point in points if identity_of(point) == self.identity and _is_news(known, point)]
+    def _observe(self, points: Points, vouch: Vouch) -> list[IntensityPoint]:
+        new = self._news({**self.observed, **self.gate.held}, points)
         if new:
-            merged = sorted({**known, **{point.start: point for point in new}}.items())
+            self._insert(self.observed, self.gate.sift(self.observed, new, vouch))
+        return new
+
+    def _expect(self, points: Points) -> list[IntensityPoint]:
+        new = self._news(self.forecast, points)
+        self._insert(self.forecast, new)
+        for point in new:
+            if point.kind is Kind.FORECAST and point.start.timestamp() % _ISSUED_STEP_S == 0:
+                lead_h = (point.start - (point.issued_at or point.fetched_at)) / timedelta(hours=1)
+                self._issued[point.start, sum(lead_h >= hours for hours in _LEADS_H)] = point
+        return new
+
+    def _news(self, known: dict[datetime, IntensityPoint], points: Points) -> list[IntensityPoint]:
+        return [point for point in points if identity_of(point) == self.identity and _is_news(known, point)]
+
+    def _insert(self, known: dict[datetime, IntensityPoint], points: Points) -> bool:
+        if points:
+            merged = sorted({**known, **{point.start: point for point in points}}.items())
             known.clear()
             known.update(merged)
-        return new
+            self.version += 1
+        return bool(points)
+
+
+def describe_source(state: SourceState) -> dict[str, Any]:
+    """How it fares, for status and the CLI: one flat dict."""
+    doubted = state.doubted
+    return {
+        "name": state.provider.name,
+        "zone": state.provider.zone,
+        "problem": state.observing.problem,
+        "down_since": state.observing.down_since,
+        "last_good": state.observing.last_good,
+        "forecast_problem": state.forecasting.problem,
+        "held_g_per_kwh": doubted.g_per_kwh if doubted else None,
+    }
 
 
 def identity_of(point: IntensityPoint) -> Identity:

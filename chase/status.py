@@ -7,8 +7,9 @@ from typing import Any
 
 from chase.controller import Controller
 from chase.jobs import Job
+from chase.outlook import describe
 from chase.records import HoldRecord
-from chase.signal import describe
+from chase.source import describe_source
 from zeus_core.actuation.base import GpuState
 
 
@@ -94,16 +95,12 @@ def _gpu(controller: Controller, uuid: str, state: GpuState | None) -> dict[str,
 def _signal(controller: Controller, region: str) -> dict[str, Any]:
     signal = controller.signals[region]
     shown = describe(signal.outlook())
-    sources = [
-        {
-            "name": state.provider.name,
-            "zone": state.provider.zone,
-            "problem": state.problem,
-            "last_good": _iso(state.last_good),
-        }
-        for state in signal.states
-    ]
-    return {**shown, "start": _iso(shown["start"]), "end": _iso(shown["end"]), "sources": sources}
+    sources = [_timed(describe_source(state)) for state in signal.states]
+    return {**_timed(shown), "sources": sources}
+
+
+def _timed(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: _iso(value) if isinstance(value, datetime) else value for key, value in facts.items()}
 
 
 def _iso(at: datetime | None) -> str | None:

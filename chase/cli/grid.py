@@ -13,34 +13,41 @@ from chase.build import session_of, signal_of
 from chase.cli import options
 from chase.cli.group import DefaultGroup
 from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say_more
+from chase.cli.signal_prices import prices
 from chase.cli.status import signal_lines
 from chase.cli.where import database
 from chase.clock import Clock, SystemClock
 from chase.config import Loaded, load
 from chase.errors import StoreError
-from chase.signal import FALLBACK, GridSignal, Outlook, describe
+from chase.outlook import FALLBACK, Outlook, describe
+from chase.recall import recall
+from chase.signal import GridSignal
+from chase.source import describe_source
 from chase.store import open_readonly
-from providers.base import IntensityPoint, Series
+from providers.base import Ordered
 
 _BAR = 32
 _HOUR = timedelta(hours=1)
-_HORIZON = timedelta(hours=48)
 _COLUMNS = (
     Column("at", "at"),
     Column("g_per_kwh", "g/kWh", show=lambda g: f"{g:.0f}", right=True),
     Column("bar", ""),
+    Column("within", "80 % within", spare=1),
     Column("kind", "kind"),
-    Column("source", "source"),
+    Column("by", "by"),
 )
 
 
 @click.group(
     cls=DefaultGroup,
-    short_help="Show the grid's carbon intensity, now and next.",
-    epilog=options.example("chase signal", "chase signal de --refresh"),
+    short_help="Show the grid's carbon intensity and prices.",
+    epilog=options.example("chase signal", "chase signal de --refresh", "chase signal prices gb"),
 )
 def signal() -> None:
-    """Show the grid's carbon intensity, now and next: 'chase signal REGION' is 'chase signal show REGION'."""
+    """Show the grid's carbon intensity and prices: 'chase signal REGION' is 'chase signal show REGION'."""
+
+
+signal.add_command(prices)
 
 
 @signal.command(
@@ -51,7 +58,7 @@ def signal() -> None:
 @click.option("--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network.")
 @click.option(
     "--hours",
-    type=options.Whole(1, 48),
+    type=options.Whole(1, 168),
     default=24,
     show_default=True,
     help="How many hours ahead, from the next full one on.",
@@ -73,7 +80,7 @@ def show(
     _remember(grid, loaded, clock, database(db_file, config_file))
     if refresh:
         grid.poll()
-    outlook = grid.outlook()
+    outlook = grid.outlook(timedelta(hours=hours + 1))
     document = _document(grid, outlook, hours)
     if not refresh and outlook.freshness == FALLBACK:
         document["note"] = "nothing stored is young enough, and the sources were not asked (--refresh asks them)"
@@ -93,14 +100,10 @@ def _tell(code: str, severity: str, message: str, **more: object) -> None:
 
 def _remember(grid: GridSignal, loaded: Loaded, clock: Clock, path: Path) -> None:
     """What the service stored of each source. Without a database there is simply less to say."""
-    since = clock.now() - timedelta(hours=loaded.config.signal.history_h)
-    ahead = clock.now() + _HORIZON
+    history = timedelta(hours=loaded.config.signal.history_h)
     try:
         with open_readonly(path) as log:
-            for state in grid.states:
-                name, zone = state.provider.name, state.provider.zone
-                grid.remember(log.points(zone, name, since, ahead))
-                grid.remember(log.forecasts(zone, name, clock.now(), ahead))
+            recall(grid, log, clock.now(), history)
     except StoreError as error:
         say_more(f"no stored signal: {error}")
 
@@ -112,11 +115,8 @@ def _document(grid: GridSignal, outlook: Outlook, hours: int) -> dict[str, Any]:
         "region": grid.region,
         "at": outlook.at,
         **describe(outlook),
-        "sources": [
-            {"name": state.provider.name, "zone": state.provider.zone, "problem": state.problem}
-            for state in grid.states
-        ],
-        "ahead": [_point(point) for point in outlook.ahead if first < point.end and point.start < end],
+        "sources": [describe_source(state) for state in grid.states],
+        "ahead": [hour for hour in outlook.ahead if first < hour.end and hour.start < end],
     }
 
 
@@ -125,24 +125,15 @@ def _first_hour(outlook: Outlook) -> datetime:
     return outlook.at.replace(minute=0, second=0, microsecond=0) + _HOUR
 
 
-def _point(point: IntensityPoint) -> dict[str, Any]:
-    return {
-        "start": point.start,
-        "end": point.end,
-        "g_per_kwh": point.g_per_kwh,
-        "kind": point.kind,
-        "source": point.source,
-    }
-
-
 def _hourly(outlook: Outlook, hours: int) -> Iterator[dict[str, Any]]:
     """The value in force at each full hour to come, with a bar against the greatest of them."""
-    series = Series.of(outlook.ahead)
+    series = Ordered.of(outlook.ahead)
     first = _first_hour(outlook)
     found = [(first + n * _HOUR, series.at(first + n * _HOUR)) for n in range(hours)]
-    top = max((point.g_per_kwh for _, point in found if point), default=0.0)
-    for at, point in found:
-        if point is not None:
-            share = max(0.0, point.g_per_kwh) / top if top > 0 else 0.0
-            row = {"g_per_kwh": point.g_per_kwh, "bar": "█" * round(_BAR * share)}
-            yield {"at": at, **row, "kind": point.kind.value, "source": point.source}
+    top = max((hour.g_per_kwh for _, hour in found if hour), default=0.0)
+    for at, hour in found:
+        if hour is not None:
+            share = max(0.0, hour.g_per_kwh) / top if top > 0 else 0.0
+            within = f"{hour.low:.0f} to {hour.high:.0f}" if hour.low < hour.high else ""
+            row = {"g_per_kwh": hour.g_per_kwh, "within": within, "bar": "█" * round(_BAR * share)}
+            yield {"at": at, **row, "kind": hour.kind.value, "by": hour.by}

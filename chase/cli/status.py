@@ -73,13 +73,27 @@ def signal_lines(region: str, signal: Mapping[str, Any]) -> Iterator[str]:
         yield f"Grid {region}: nothing usable ({signal['note'] or 'no source has answered yet'})"
     else:
         old = f", {age(signal['age_s'])} old" if signal["age_s"] is not None else ""
-        value = f"{signal['g_per_kwh']:.0f} g/kWh, {signal['signal']} {signal['scope']}"
+        value = f"{signal['g_per_kwh']:.0f} g/kWh{spread(signal)}, {signal['signal']} {signal['scope']}"
         yield f"Grid {region}: {value}, {signal['kind']} by {signal['source']}{old}, {signal['freshness']}"
         if signal["note"]:
             yield f"  {signal['note']}"
     for source in signal["sources"]:
         if source["problem"]:
-            yield f"  {source['name']} ({source['zone']}): {source['problem']}"
+            yield f"  {source['name']} ({source['zone']}): {_outage(source)}"
+
+
+def spread(expected: Mapping[str, Any]) -> str:
+    """The 80 % interval, where there is one."""
+    low, high = expected["low"], expected["high"]
+    return "" if low is None or high is None or low == high else f" ({low:.0f} to {high:.0f})"
+
+
+def _outage(source: Mapping[str, Any]) -> str:
+    """A source that is down is its provider's trouble as a rule, and since when says so better than its error."""
+    if source["down_since"] is None:
+        return str(source["problem"])
+    good = f"last good {human(source['last_good'])}" if source["last_good"] else "no answer so far"
+    return f"down since {human(source['down_since'])}, {good}: {source['problem']}"
 
 
 def _section(title: str, rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> None:

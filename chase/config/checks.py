@@ -49,6 +49,7 @@ def _control(config: Config) -> Iterator[Clash]:
 # The first must not be shorter than the second, and may be equal to it where that is said.
 _LONGER = (
     ("signal.usable_s", "signal.fresh_s", True),
+    ("signal.history_h", "signal.percentile_h", True),
     ("control.heartbeat_s", "control.interval_s", True),
     ("jobs.lease_s", "jobs.report_s", False),
     ("profile.window_s", "control.interval_s", True),

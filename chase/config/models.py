@@ -139,7 +139,15 @@ class SignalConfig(Section):
         default=21600.0, description="Age in seconds up to which an intensity is stale but usable; then the fallbacks"
     )
     history_h: Annotated[int, Field(ge=1, le=8784)] = Field(
+        default=672, description="Hours of the past that are kept in memory and that the forecast learns from"
+    )
+    percentile_h: Annotated[int, Field(ge=1, le=8784)] = Field(
         default=168, description="Hours of the past that percentiles are taken over"
+    )
+    outlier_factor: Annotated[float, Field(ge=1, le=100)] = Field(
+        default=2.0,
+        description="An observed value that is further than this factor from its source's last week, from the "
+        "intervals beside it and from what is typical is held back until it is confirmed; 1 holds nothing back",
     )
     timeout_connect_s: Annotated[float, Field(gt=0, le=300)] = Field(
         default=3.0, description="Seconds to wait for a source's connection"
@@ -157,7 +165,7 @@ class PolicyConfig(Section):
     efficiency_above: Threshold = Field(
         default="p60",
         description="threshold: efficiency-first above this, in gCO2eq/kWh or as a percentile of the last "
-        "signal.history_h hours, such as 'p60'",
+        "signal.percentile_h hours, such as 'p60'",
     )
     speed_below: Threshold = Field(
         default="p40", description="threshold: speed-first below this, in gCO2eq/kWh or as a percentile"

@@ -124,8 +124,8 @@ def test_a_source_without_its_token_is_named_once(run, tmp_path):
 
 
 def test_hours_beyond_the_horizon_are_refused(run):
-    """Two days is as far as anything looks."""
-    assert run("signal", "gb", "--hours", "49").exit_code == 2
+    """A week is as far as anything looks."""
+    assert run("signal", "gb", "--hours", "169").exit_code == 2
 
 
 @pytest.mark.parametrize("arguments", [[], ["us-cal-ciso"], ["--hours", "3"], ["us-cal-ciso", "--hours", "3"]])

@@ -203,7 +203,8 @@ def test_defaults_in_a_region_file_are_checked_as_settings(write, region_text, e
         "policy.dwel_s is not a setting; did you mean dwell_s?",
         "policy.eta = 2",
         "signal.fresh_s = 0",
-        "signal.policy is not a setting; there are fresh_s, usable_s, history_h, timeout_connect_s, timeout_read_s",
+        "signal.policy is not a setting; there are fresh_s, usable_s, history_h, percentile_h, outlier_factor, "
+        "timeout_connect_s, timeout_read_s",
     ]
 
 

@@ -358,11 +358,11 @@ def test_the_entry_point_of_the_example_makes_a_provider(tmp_path, write, monkey
 
 def test_the_ages_and_horizons_are_those_of_the_defaults():
     """90 minutes, 6 hours, 48 hours: as the service has them."""
-    from chase import signal
+    from chase import ahead, signal
 
     defaults = load(service_file=ROOT / "config/chase.toml", env={"HOME": "/"}).config.signal
     assert (defaults.fresh_s, defaults.usable_s) == (90 * 60, 6 * 3600)
-    assert signal._OWN_FORECAST_FROM == signal._HORIZON == timedelta(hours=48)
+    assert ahead.OWN_FORECAST_FROM == signal._HORIZON == timedelta(hours=48)
     assert timedelta(hours=72) == signal._REREAD
 
 
@@ -388,6 +388,6 @@ def test_each_step_of_the_fallbacks_comes_when_the_page_says(write, session):
         (0, "fresh", "measured", "file"),
         (2, "stale", "measured", "file"),
         (7, "fallback", "forecast", "file"),
-        (8, "fallback", "forecast", "chase"),
+        (8, "fallback", "forecast", "persistence"),
         (48, "fallback", "typical", "static"),
     ]

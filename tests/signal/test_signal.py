@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 from signal_bench import HOUR, NOW, Kept, Source, Typical, point
 
-from chase.signal import FALLBACK, FRESH, STALE, Limits, describe
+from chase.outlook import FALLBACK, FRESH, STALE, describe
+from chase.signal import Limits
 from providers.base import (
     AuthError,
     BadRequest,
@@ -218,7 +219,7 @@ class TestAhead:
         grid = make(source, typical=Typical())
         grid.poll()
         ahead = grid.outlook().ahead
-        assert [p.source for p in ahead[:6]] == ["first"] * 6
-        assert {p.source for p in ahead[6:]} == {"chase"}
+        assert [(hour.kind, hour.by) for hour in ahead[:6]] == [(Kind.MEASURED, "first")] + [(Kind.FORECAST, "first")] * 5
+        assert {(hour.kind, hour.by) for hour in ahead[6:]} == {(Kind.FORECAST, "chase")}
         assert all(a.end == b.start for a, b in pairwise(ahead))
         assert ahead[-1].end >= NOW + 48 * HOUR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from signal_bench import HOUR, NOW, Source, point
 
-from providers.base import Kind, NoData, PlanError, Transient
+from providers.base import Kind, NoData, SchemaError, Transient
 
 STRANGE = [
     KeyError("carbonIntensity"),
@@ -129,14 +129,14 @@ def test_a_forecast_that_fails_is_said_when_it_begins_and_again_after_it_worked(
     source = Source(observed={NOW: 180.0}, expected={NOW: 1.0})
     grid = make(source)
     said = []
-    for error in (PlanError("a"), PlanError("a"), NoData("b"), None, None, NoData("c"), Transient("d"), None):
+    for error in (SchemaError("a"), SchemaError("a"), NoData("b"), None, None, NoData("c"), Transient("d"), None):
         source.forecast_error = error
         grid.poll()
         said.append(len(events))
         clock.advance(300)
     assert said == [1, 1, 1, 1, 1, 2, 2, 2]
     assert [text for _, text in events] == [
-        "first (XX) gives no forecast: PlanError: a",
+        "first (XX) gives no forecast: SchemaError: a",
         "first (XX) gives no forecast: NoData: c",
     ]
 

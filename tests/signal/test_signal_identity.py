@@ -30,7 +30,7 @@ def identities(grid: GridSignal) -> set:
     """Of all that an outlook gives, and of all that is kept."""
     outlook = grid.outlook()
     kept = [p for state in grid.states for known in (state.observed, state.forecast) for p in known.values()]
-    return {identity_of(p) for p in (outlook.now, *outlook.ahead, *outlook.recent, *kept)}
+    return {identity_of(p) for p in (outlook.now, *outlook.recent, *kept)}
 
 
 @OTHERS
@@ -85,7 +85,8 @@ def test_a_forecast_of_another_identity_than_the_observed_is_not_used(make, othe
     for _ in range(3):
         grid.poll()
         assert identities(grid) == {DIRECT}
-        assert {p.source for p in grid.outlook().ahead} == {"chase"}
+        assert {hour.by for hour in grid.outlook().ahead[1:]} == {"chase"}
+        assert {hour.g_per_kwh for hour in grid.outlook().ahead} == {75.0}
         source.observed = {}
 
 
@@ -102,7 +103,7 @@ def test_of_a_mixed_memory_the_last_fetched_is_kept(make, other):
 
 
 def test_the_lost_history_is_asked_for(make, clock):
-    """With remembered points only three days are read again; when they were of no use, all of it is, once."""
+    """With remembered points only three days are read again; when they were of no use, the rest is too, once."""
     source = Source(observed={NOW - i * HOUR: 75.0 for i in range(160)})
     grid = make(source)
     grid.remember(stored(LIFECYCLE))
@@ -111,7 +112,7 @@ def test_the_lost_history_is_asked_for(make, clock):
         grid.poll()
         asked.append((clock.now() - source.since) / HOUR)
         clock.advance(300)
-    assert asked == [72, 168, 72]
+    assert asked == [168, 72, 72]
     assert len(grid.outlook().recent) == 160
 
 

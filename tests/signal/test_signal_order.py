@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from signal_bench import HOUR, NOW, Source, Typical
 
 from chase.clock import ManualClock
-from chase.signal import FALLBACK, FRESH, STALE, GridSignal, Limits
+from chase.outlook import FALLBACK, FRESH, STALE
+from chase.signal import GridSignal, Limits
 from providers.base import Kind, Transient
 
 RANKS = {"fresh": 0, "stale": 1, "published": 2, "own": 3, "nothing": 4}
@@ -67,8 +68,8 @@ def test_the_best_of_two_sources_is_gone_by(first, second):
         assert outlook.now.source == ("chase" if wanted.ours else named)
         assert outlook.now.g_per_kwh == pytest.approx(value)
         assert {p.source for p in outlook.recent} == {named}
-        assert {p.source for p in outlook.ahead} <= {named, "chase"}
-        assert {round(p.g_per_kwh) for p in outlook.ahead} == {value}
+        assert {hour.by for hour in outlook.ahead} <= {named, "chase"}
+        assert {round(hour.g_per_kwh) for hour in outlook.ahead} == {value}
 
 
 @settings(max_examples=40, deadline=None)
@@ -119,7 +120,7 @@ def test_a_published_forecast_that_misses_now_leaves_now_to_ours(make, clock):
     clock.advance(1000)
     outlook = grid.outlook()
     assert (outlook.now.kind, outlook.now.source, outlook.freshness) == (Kind.FORECAST, "chase", FALLBACK)
-    assert [p.source for p in outlook.ahead[:9]] == ["chase"] * 3 + ["first"] * 5 + ["chase"]
+    assert [hour.by for hour in outlook.ahead[:9]] == ["chase"] * 3 + ["first"] * 5 + ["chase"]
     assert all(a.end == b.start for a, b in pairwise(outlook.ahead))
 
 
@@ -141,7 +142,10 @@ def test_the_value_gone_by_is_the_first_of_those_ahead_when_it_is_expected(make,
         grid = make(Source(observed={NOW - i * HOUR: 150.0 for i in range(12, 40)}, expected=expected))
         grid.poll()
         clock.advance(700)
-        assert grid.outlook().now == grid.outlook().ahead[0]
+        outlook = grid.outlook()
+        now, first = outlook.now, outlook.ahead[0]
+        assert (now.start, now.end, now.g_per_kwh, now.source) == (first.start, first.end, first.g_per_kwh, first.by)
+        assert (outlook.low, outlook.high, outlook.age_s) == (first.low, first.high, first.age_s)
 
 
 @pytest.mark.parametrize("minutes", [5, 15, 30])

@@ -94,7 +94,7 @@ def test_a_timer_that_is_a_little_late_or_early_misses_no_slot(poll_s, takes, la
     """Whatever part of its slot each answer takes, and with a timer that jitters by less than the slack."""
     clock = ManualClock(NOW)
     source = Source(observed={NOW - HOUR: 1.0}, poll_s=poll_s, clock=clock)
-    grid = GridSignal("xx", [source], clock=clock, limits=Limits())
+    grid = GridSignal("xx", [source], clock=clock, limits=Limits(history_h=168))
     jitter_s = late * min(poll_s, 300)
     for n, share in enumerate(takes):
         source.takes_s = share * poll_s
