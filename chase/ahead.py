@@ -51,9 +51,8 @@ class Ahead:
         if any(point.kind is Kind.TYPICAL for point in published):
             yield from ((_hour(point, at), None) for point in published)
             reach, published = published[-1].end, ()
-        steps: Any = self._forecaster(at, last).expect(reach, end, at=at, published=published)
-        theirs: Any = list(_uncorrected(published, steps))
-        for step in fill_gaps(theirs, steps, reach, end) if theirs else steps:
+        steps = self._forecaster(at, last).expect(reach, end, at=at, published=published)
+        for step in _with_uncorrected(published, steps, reach, end):
             if step.end > reach:
                 known = last.end if last and step.by in _OURS else _issued(published, step)
                 yield of_expected(replace(step, start=max(step.start, reach))), known
@@ -68,12 +67,16 @@ class Ahead:
         return self._taught
 
 
-def _uncorrected(published: Points, steps: Iterable[Expected]) -> Iterator[Expected]:
-    """What was published, until the forecaster takes it in."""
-    if not {step.by for step in steps} - _OURS - {_TYPICAL}:
-        for point in published:
-            value = point.g_per_kwh
-            yield Expected(point.start, point.end, value, value, value, point.source)
+def _with_uncorrected(
+    published: Points, steps: Iterable[Expected], start: datetime, end: datetime
+) -> Iterable[Expected]:
+    """What was published in the place of ours, until the forecaster takes it in."""
+    if {step.by for step in steps} - _OURS - {_TYPICAL}:
+        return steps
+    fill: Any = fill_gaps
+    values = [(point, point.g_per_kwh) for point in published]
+    theirs = [Expected(point.start, point.end, value, value, value, point.source) for point, value in values]
+    return fill(theirs, steps, start, end)  # type: ignore[no-any-return]
 
 
 def full_hour(at: datetime) -> datetime:
