@@ -7,6 +7,7 @@ own and no generation. Nothing of imports is counted. Licence: CC BY 4.0 for mos
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from providers.base import Capabilities, NoData, SchemaError, Series
 from providers.emission_factors import Fuel
-from providers.entsoe_document import Step, TimeSeries, cut, read
+from providers.entsoe_document import Hole, Step, TimeSeries, cut, read
 from providers.entsoe_platform import NAME, Platform
-from providers.mix import MEMORY, MOST_MW, Cell, collect, fuel_of, intensities, scope_option
+from providers.mix import MEMORY, MOST_MW, Cell, Generation, collect, fuel_of, intensities, scope_option
 from providers.options import Options
 from providers.reading import check_interval, shown, within
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from providers.redact import Secret
     from providers.session import Session
 
+_UNIT = "quantity_Measure_Unit.name"
 _LONGEST = timedelta(days=8)  # in quarter hours about 2 MB; a year would be allowed
-_GENERATED, _CONSUMED = "inBiddingZone_Domain.mRID", "outBiddingZone_Domain.mRID"
 _FUELS = MappingProxyType(
     {
         "B01": Fuel.BIOMASS,
@@ -83,20 +84,19 @@ class Entsoe:
         now = self._now()
         if start > now:
             return Series()
-        params = {"documentType": "A75", "processType": "A16", "in_Domain": self._platform.area.eic}
-        replies = self._platform.ask(params, start - MEMORY, min(end, now), longest=_LONGEST)
-        where = self._platform.label
-        document, value = "GL_MarketDocument", "quantity"
-        series = [one for root in replies for one in read(root, document=document, value=value, where=where)]
+        generated = list(self._generated(start - MEMORY, min(end, now)))
+        holes = [hole for series in generated for hole in series.holes]
         points = intensities(
-            collect(self._cells(series)),
+            _without(holes, collect(_cells(generated))),
             zone=self._platform.area.name,
             scope=self._scope,
             source=self.name,
             fetched_at=now,
         )
+        if not points and holes:
+            raise SchemaError(f"{self._platform.label}: no interval of it can be used, because {holes[0].why}")
         if not points:
-            raise NoData(f"{where}: no interval of it has a whole mix yet")
+            raise NoData(f"{self._platform.label}: no interval of it has a whole mix yet")
         return within((replace(point, zone=self.zone) for point in points if point.start <= now), start, end)
 
     def forecast(self, start: datetime, end: datetime) -> Series:
@@ -107,22 +107,42 @@ class Entsoe:
     def close(self) -> None:
         """The session is the caller's."""
 
-    def _cells(self, series: Iterable[TimeSeries]) -> Iterator[Cell]:
-        for code, step in cut(self._generated(series)):
-            yield Cell(step.start, step.end, code, fuel_of(code, _FUELS, NAME), step.value)
+    def _generated(self, start: datetime, end: datetime) -> Iterator[TimeSeries]:
+        """One for each type that generates; what a type consumes is left out."""
+        eic, where = self._platform.area.eic, self._platform.label
+        params = {"documentType": "A75", "processType": "A16", "in_Domain": eic}
+        for root in self._platform.ask(params, start, end, longest=_LONGEST):
+            for series in read(root, document="GL_MarketDocument", value="quantity", most=MOST_MW, where=where):
+                if series.label("outBiddingZone_Domain.mRID"):
+                    continue
+                zone, unit = series.label("inBiddingZone_Domain.mRID"), series.label(_UNIT)
+                if zone != eic:
+                    raise SchemaError(f"{where}: asked for {eic} and answered with {shown(zone)}")
+                if unit not in {"MAW", "MWH"}:
+                    raise SchemaError(f"{where}: the unit is {shown(unit)}, not MAW or MWH")
+                yield series
 
-    def _generated(self, series: Iterable[TimeSeries]) -> Iterator[tuple[str, Step]]:
-        """Type and step in MW, without what the types consume."""
-        for one in series:
-            if one.label(_CONSUMED):
-                continue
-            zone, unit = one.label(_GENERATED), one.label("quantity_Measure_Unit.name")
-            if zone != self._platform.area.eic:
-                wanted = self._platform.area.eic
-                raise SchemaError(f"{self._platform.label}: asked for {wanted} and answered with {shown(zone)}")
-            if unit not in {"MAW", "MWH"}:
-                raise SchemaError(f"{self._platform.label}: the unit is {shown(unit)}, not MAW or MWH")
-            for step in one.steps:
-                hours = (step.end - step.start) / timedelta(hours=1) if unit == "MWH" else 1.0
-                if abs(step.value / hours) <= MOST_MW:
-                    yield one.label("psrType"), replace(step, value=step.value / hours)
+
+def _cells(generated: Iterable[TimeSeries]) -> Iterator[Cell]:
+    for code, step in cut((series.label("psrType"), step) for series in generated for step in _in_megawatts(series)):
+        yield Cell(step.start, step.end, code, fuel_of(code, _FUELS, NAME), step.value)
+
+
+def _in_megawatts(series: TimeSeries) -> Iterator[Step]:
+    """Energy is power times time."""
+    if series.label(_UNIT) == "MAW":
+        yield from series.steps
+    else:
+        for step in series.steps:
+            yield replace(step, value=step.value / ((step.end - step.start) / timedelta(hours=1)))
+
+
+def _without(holes: Iterable[Hole], rows: Iterable[Generation]) -> list[Generation]:
+    """A fuel that was sent and cannot be read is not one that was not sent: of such intervals nothing is known."""
+    joined: list[tuple[datetime, datetime]] = []
+    for hole in sorted(holes, key=lambda hole: hole.start):
+        last = joined.pop() if joined and hole.start <= joined[-1][1] else (hole.start, hole.end)
+        joined.append((last[0], max(last[1], hole.end)))
+    starts = [start for start, _ in joined]
+    before = ((row, bisect_left(starts, row.end)) for row in rows)
+    return [row for row, count in before if not count or joined[count - 1][1] <= row.start]

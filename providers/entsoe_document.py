@@ -34,6 +34,8 @@ _RESOLUTIONS = MappingProxyType(
 _REPEATS = {"A01": False, "A03": True}
 _FINEST = timedelta(minutes=15)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EDGES = ("start", "end")
+_ALWAYS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 _MOST_STEPS = 60_000  # eight days of quarter hours of twenty types, made and used, are 30 720
 _log = logging.getLogger(__name__)
 
@@ -48,30 +50,41 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Hole:
+    """What a series has for ``[start, end)``, and cannot be read."""
+
+    start: datetime
+    end: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimeSeries:
     """``labels`` are its other elements by tag, such as ``psrType`` or ``currency_Unit.name``."""
 
     labels: Mapping[str, str]
     steps: Sequence[Step]
+    holes: Sequence[Hole]
 
     def label(self, tag: str) -> str:
         return self.labels.get(tag, "")
 
 
-def read(root: Element, *, document: str, value: str, where: str) -> list[TimeSeries]:
-    """The series of a reply whose root must be ``document``; ``value`` is the tag of a point's figure.
+def read(root: Element, *, document: str, value: str, most: float, where: str) -> list[TimeSeries]:
+    """The series of a reply whose root must be ``document``; ``value`` is the tag of a figure, ``most`` its largest.
 
-    A Period or series that cannot be read is a gap; if nothing can be read, ``SchemaError`` tells of the first.
+    Of a Period or figure that cannot be read there is a hole; if there is nothing else, ``SchemaError`` tells of it.
     """
     if root.tag != document:
         made = Transient if root.tag.lower() == "html" else SchemaError
         raise made(f"{where}: the reply is {shown(root.tag)}, not a {document}")
-    reader = _Reader(value)
-    found = [series for element in root.findall("TimeSeries") if (series := reader.series(element)).steps]
-    if reader.refused and not found:
-        raise SchemaError(f"{where}: no time series can be used, the first because {reader.refused[0]}")
-    if reader.refused:
-        _log.debug("%s: %d periods refused, the first because %s", where, len(reader.refused), reader.refused[0])
+    reader = _Reader(value, most)
+    found = [reader.series(element) for element in root.findall("TimeSeries")]
+    holes = [hole for series in found for hole in series.holes]
+    if holes and not any(series.steps for series in found):
+        raise SchemaError(f"{where}: no time series can be used, the first because {holes[0].why}")
+    if holes:
+        _log.debug("%s: %d holes, the first because %s", where, len(holes), holes[0].why)
     return found
 
 
@@ -91,30 +104,36 @@ def cut(steps: Iterable[tuple[str, Step]]) -> list[tuple[str, Step]]:
 
 
 class _Reader:
-    def __init__(self, value: str) -> None:
-        self._value = value
+    def __init__(self, value: str, most: float) -> None:
+        self._value, self._most = value, most
         self._left = _MOST_STEPS
-        self.refused: list[SchemaError] = []
 
     def series(self, element: Element) -> TimeSeries:
         labels: dict[str, str] = {}
         for child in element:
             if child.tag != "Period":
                 labels.update((part.tag, (part.text or "").strip()) for part in child.iter() if not len(part))
-        steps: list[Step] = []
+        found = TimeSeries(labels, steps := [], holes := [])
         for period in element.findall("Period"):
+            start, end = _ALWAYS
             try:
-                steps += self._period(period, labels.get("curveType", "A01"))
+                start, end = (
+                    instant(text_of(period, f"timeInterval/{edge}"), f"{edge} of a Period") for edge in _EDGES
+                )
+                for at, until, value in self._period(period, start, end, found.label("curveType") or "A01"):
+                    if value is None:
+                        holes.append(Hole(at, until, f"the {self._value} at {at.isoformat()} cannot be one"))
+                    else:
+                        steps.append(Step(at, until, value))
             except SchemaError as error:
-                self.refused.append(error)
-        return TimeSeries(labels, steps)
+                holes.append(Hole(start, end, str(error)))
+        return found
 
-    def _period(self, period: Element, curve: str) -> Sequence[Step]:
+    def _period(
+        self, period: Element, start: datetime, end: datetime, curve: str
+    ) -> list[tuple[datetime, datetime, float | None]]:
         if curve not in _REPEATS:
             raise SchemaError(f"curveType is {shown(curve)}, not {' or '.join(_REPEATS)}")
-        start, end = (
-            instant(text_of(period, f"timeInterval/{edge}"), f"{edge} of a Period") for edge in ("start", "end")
-        )
         step = _resolution(text_of(period, "resolution"))
         count, rest = divmod(end - start, step)
         if count < 1 or rest or (start - _EPOCH) % _FINEST:
@@ -123,28 +142,30 @@ class _Reader:
             raise SchemaError(f"the reply has more than {_MOST_STEPS} steps")
         self._left -= count
         values = _filled(self._points(period, count), count, repeats=_REPEATS[curve])
-        return [Step(start + n * step, start + (n + 1) * step, value) for n, value in values]
+        return [(start + n * step, start + (n + 1) * step, value) for n, value in values]
 
     def _points(self, period: Element, count: int) -> dict[int, float | None]:
-        """By position; None is a figure that is missing or no number."""
+        """By position; None is a figure that is missing, no number, or too large."""
         points: dict[int, float | None] = {}
         for point in period.findall("Point"):
             text = text_of(point, "position")
             position = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_STEPS)) else 0
             if not 1 <= position <= count:
                 raise SchemaError(f"the position of a Point is {shown(text)}, not within 1 to {count}")
-            points[position] = _number(text_of(point, self._value))
+            points[position] = _number(text_of(point, self._value), self._most)
+        if not points:
+            raise SchemaError("a Period has no Point")
         return points
 
 
-def _filled(points: Mapping[int, float | None], count: int, *, repeats: bool) -> Iterator[tuple[int, float]]:
-    """Index from 0, and value. What cannot be read is not bridged by what came before it."""
-    value: float | None = None
-    for position in range(1, count + 1):
-        if position in points or not repeats:
-            value = points.get(position)
-        if value is not None:
-            yield position - 1, value
+def _filled(points: Mapping[int, float | None], count: int, *, repeats: bool) -> Iterator[tuple[int, float | None]]:
+    """Index from 0, and value, of the positions that are there or repeated: what cannot be read is repeated as such."""
+    position = 0
+    for here in range(1, count + 1):
+        if here in points:
+            position = here
+        if position == here or (repeats and position):
+            yield here - 1, points[position]
 
 
 def _resolution(text: str) -> timedelta:
@@ -153,9 +174,9 @@ def _resolution(text: str) -> timedelta:
     return _RESOLUTIONS[text]
 
 
-def _number(text: str) -> float | None:
+def _number(text: str, most: float) -> float | None:
     try:
         number = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= most else None

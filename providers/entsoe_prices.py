@@ -18,6 +18,8 @@ from providers.price_reading import KWH_PER_MWH, MOST_PER_KWH, currency_option, 
 from providers.reading import check_interval, shown
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from providers.redact import Secret
     from providers.session import Session
 
@@ -57,9 +59,8 @@ class EntsoePrices:
         params = {"documentType": "A44", "in_Domain": eic, "out_Domain": eic, "contract_MarketAgreement.type": "A01"}
         replies = self._platform.ask(params, start - _DAY, end + _DAY, longest=_LONGEST)
         where = self._platform.label
-        document, value = "Publication_MarketDocument", "price.amount"
-        series = [one for root in replies for one in read(root, document=document, value=value, where=where)]
-        wanted = (("", step) for one in series if self._wanted(one) for step in one.steps if abs(step.value) <= _MOST)
+        series = [one for root in replies for one in self._series(root)]
+        wanted = (("", step) for one in series if self._wanted(one) for step in one.steps)
         steps = {step.start: step for _, step in cut(wanted)}
         if not steps:
             others = sorted({one.label("currency_Unit.name") for one in series} - {self._currency})
@@ -69,6 +70,10 @@ class EntsoePrices:
 
     def close(self) -> None:
         """The session is the caller's."""
+
+    def _series(self, root: Element) -> list[TimeSeries]:
+        where = self._platform.label
+        return read(root, document="Publication_MarketDocument", value="price.amount", most=_MOST, where=where)
 
     def _wanted(self, series: TimeSeries) -> bool:
         for tag in ("in_Domain.mRID", "out_Domain.mRID"):

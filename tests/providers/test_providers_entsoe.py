@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -26,8 +27,10 @@ from providers.base import (
 )
 from providers.entsoe import Entsoe
 from providers.entsoe_prices import EntsoePrices
+from providers.entsoe_zones import area
 from providers.redact import Secret
 
+FR = area("FR").eic
 MIDNIGHT = NOW.replace(hour=0, minute=0)
 DAY = timedelta(days=1)
 
@@ -69,6 +72,10 @@ def day(provider):
 
 def hours(start, *megawatts):
     return period(start, start + len(megawatts) * HOUR, HOUR, dict(enumerate(megawatts, start=1)))
+
+
+def eic(name):
+    return area(name).eic
 
 
 def values(points):
@@ -145,7 +152,7 @@ def test_without_a_token_nothing_is_asked(make, server, token):
 def test_a_mix_becomes_an_intensity(make, server):
     """Lignite and wind half and half, by the table's factors; measured, average, production, and by which factors."""
     series = [
-        generation(psr, hours(NOW.replace(minute=0) - 26 * HOUR, *[500.0] * 26), zone=fakes_zone("AT"))
+        generation(psr, hours(NOW.replace(minute=0) - 26 * HOUR, *[500.0] * 26), zone=eic("AT"))
         for psr in ("B02", "B19")
     ]
     server.answer_with(answer(document(*series)))
@@ -158,12 +165,6 @@ def test_a_mix_becomes_an_intensity(make, server):
     assert point.method == "ipcc-ar5.1 lifecycle"
     server.answer_with(answer(document(*series)))
     assert {point.g_per_kwh for point in day(make("AT", scope="direct"))} == {500.0}
-
-
-def fakes_zone(name):
-    from providers.entsoe_zones import area
-
-    return area(name).eic
 
 
 def test_each_name_of_a_zone_is_priced_with_the_factors_of_the_zone(make):
@@ -188,7 +189,7 @@ def test_what_a_type_consumes_is_not_added(make, server):
 def test_storage_that_discharges_does_not_count(make, server):
     """B10 and B25 give back what others generated."""
     start = NOW.replace(minute=0) - 26 * HOUR
-    made = [generation(psr, hours(start, *[500] * 26), zone=fakes_zone("FR")) for psr in ("B14", "B10", "B25")]
+    made = [generation(psr, hours(start, *[500] * 26), zone=FR) for psr in ("B14", "B10", "B25")]
     server.answer_with(answer(document(*made)))
     assert {point.g_per_kwh for point in day(make("FR"))} == {12.0}
 
@@ -197,7 +198,7 @@ def test_two_types_of_one_fuel_add_up(make, server):
     """Run-of-river and reservoirs are both water."""
     start = NOW.replace(minute=0) - 26 * HOUR
     made = [
-        generation(psr, hours(start, *[mw] * 26), zone=fakes_zone("SE_3"))
+        generation(psr, hours(start, *[mw] * 26), zone=eic("SE_3"))
         for psr, mw in (("B11", 300), ("B12", 100), ("B14", 400))
     ]
     server.answer_with(answer(document(*made)))
@@ -207,16 +208,14 @@ def test_two_types_of_one_fuel_add_up(make, server):
 def test_an_unknown_type_is_unknown_and_noted_once(make, server, caplog):
     """5 % of something new count as unknown; more than a tenth of it is no mix."""
     start = NOW.replace(minute=0) - 26 * HOUR
-    made = [generation(psr, hours(start, *[mw] * 26), zone=fakes_zone("FR")) for psr, mw in (("B14", 950), ("B77", 50))]
+    made = [generation(psr, hours(start, *[mw] * 26), zone=FR) for psr, mw in (("B14", 950), ("B77", 50))]
     server.answer_with(answer(document(*made)))
     with caplog.at_level(logging.WARNING):
         points = day(make("FR"))
     assert {round(point.g_per_kwh, 9) for point in points} == {0.95 * 12 + 0.05 * 700}
     assert points.points[0].method.endswith("95 % of known fuel")
     assert caplog.text.count("'B77' is not known") <= 1
-    more = [
-        generation(psr, hours(start, *[mw] * 26), zone=fakes_zone("FR")) for psr, mw in (("B14", 800), ("B77", 200))
-    ]
+    more = [generation(psr, hours(start, *[mw] * 26), zone=FR) for psr, mw in (("B14", 800), ("B77", 200))]
     server.answer_with(answer(document(*more)))
     with pytest.raises(NoData, match="no interval of it has a whole mix"):
         day(make("FR"))
@@ -235,8 +234,8 @@ def test_energy_is_power_times_time(make, server):
     start = NOW.replace(minute=0) - 26 * HOUR
     quarters = period(start, start + 26 * HOUR, QUARTER, {n + 1: 125 for n in range(104)})
     made = [
-        generation("B14", quarters, unit="MWH", zone=fakes_zone("FR")),
-        generation("B04", hours(start, *[500] * 26), zone=fakes_zone("FR")),
+        generation("B14", quarters, unit="MWH", zone=FR),
+        generation("B04", hours(start, *[500] * 26), zone=FR),
     ]
     server.answer_with(answer(document(*made)))
     assert {round(point.g_per_kwh, 9) for point in day(make("FR")) if point.start < NOW - DAY + HOUR} == {
@@ -250,8 +249,8 @@ def test_energy_is_power_times_time(make, server):
 def test_compressed_positions_are_filled_to_the_end(make, server):
     """A03: positions 1 and 3 of a day of hours say all 24; the last ones too."""
     start = MIDNIGHT - DAY
-    gas = generation("B04", period(start, start + DAY, HOUR, {1: 100, 3: 300}), curve="A03", zone=fakes_zone("FR"))
-    nuclear = generation("B14", period(start, start + DAY, HOUR, {1: 300}), curve="A03", zone=fakes_zone("FR"))
+    gas = generation("B04", period(start, start + DAY, HOUR, {1: 100, 3: 300}), curve="A03", zone=FR)
+    nuclear = generation("B14", period(start, start + DAY, HOUR, {1: 300}), curve="A03", zone=FR)
     server.answer_with(answer(document(gas, nuclear)))
     points = make("FR").observe(start, MIDNIGHT).points
     first, later = (100 * 490 + 300 * 12) / 400, (490 + 12) / 2
@@ -280,7 +279,7 @@ def test_a_step_that_changes_within_a_reply(make, server):
         period(start + 24 * HOUR, start + 25 * HOUR, HALF, {1: 500, 2: 700}),
         period(start + 25 * HOUR, start + 26 * HOUR, QUARTER, {1: 500, 2: 600, 3: 700, 4: 800}),
     ]
-    made = [generation(psr, *parts, curve="A03", zone=fakes_zone("FR")) for psr in ("B04", "B14")]
+    made = [generation(psr, *parts, curve="A03", zone=FR) for psr in ("B04", "B14")]
     server.answer_with(answer(document(*made)))
     points = make("FR").observe(start, NOW).points
     assert [point.end - point.start for point in points] == [HOUR] * 24 + [HALF] * 2 + [QUARTER] * 4
@@ -290,10 +289,8 @@ def test_a_step_that_changes_within_a_reply(make, server):
 def test_types_of_different_resolution_meet_at_the_finest(make, server):
     """Wind in quarters and gas in hours give quarters, with the hour's mean power of gas in each."""
     start = NOW.replace(minute=0) - 26 * HOUR
-    gas = generation("B04", period(start, start + 26 * HOUR, HOUR, {1: 400}), curve="A03", zone=fakes_zone("FR"))
-    wind = generation(
-        "B19", period(start, start + 26 * HOUR, QUARTER, {1: 400, 104: 1200}), curve="A03", zone=fakes_zone("FR")
-    )
+    gas = generation("B04", period(start, start + 26 * HOUR, HOUR, {1: 400}), curve="A03", zone=FR)
+    wind = generation("B19", period(start, start + 26 * HOUR, QUARTER, {1: 400, 104: 1200}), curve="A03", zone=FR)
     server.answer_with(answer(document(wind, gas)))
     points = make("FR").observe(start, NOW).points
     assert {point.end - point.start for point in points} == {QUARTER}
@@ -304,7 +301,7 @@ def test_types_of_different_resolution_meet_at_the_finest(make, server):
 def test_of_overlapping_series_of_one_type_the_finest_counts(make, server, finest_first):
     """One type in hours and in quarters at the same time is not twice as much."""
     start = NOW.replace(minute=0) - 26 * HOUR
-    zone = fakes_zone("FR")
+    zone = FR
     coarse = generation("B04", period(start, start + 26 * HOUR, HOUR, {1: 9000}), curve="A03", zone=zone)
     fine = generation("B04", period(start, start + 26 * HOUR, QUARTER, {1: 400}), curve="A03", zone=zone)
     nuclear = generation("B14", period(start, start + 26 * HOUR, HOUR, {1: 400}), curve="A03", zone=zone)
@@ -316,8 +313,7 @@ def test_of_two_series_for_one_time_the_last_counts(make, server):
     """A correction comes after what it corrects."""
     start = NOW.replace(minute=0) - 26 * HOUR
     made = [
-        generation(psr, hours(start, *[mw] * 26), zone=fakes_zone("FR"))
-        for psr, mw in (("B04", 900), ("B14", 500), ("B04", 500))
+        generation(psr, hours(start, *[mw] * 26), zone=FR) for psr, mw in (("B04", 900), ("B14", 500), ("B04", 500))
     ]
     server.answer_with(answer(document(*made)))
     assert {point.g_per_kwh for point in day(make("FR"))} == {251.0}
@@ -405,17 +401,46 @@ def test_one_period_that_cannot_be_read_costs_no_other(make, server):
     assert make().observe(start, NOW).points[0].start == start + 26 * HOUR
 
 
-def test_a_reply_of_endless_steps_is_refused(make, server):
-    """A year of quarters in each series fits into a small document; what is beyond the limit is left out."""
-    start = MIDNIGHT - 365 * DAY
-    series = generation("B04", period(start, MIDNIGHT, QUARTER, {1: 500}), curve="A03")
-    server.answer_with(answer(document(*[series] * 3)))
-    points = make().observe(MIDNIGHT - DAY, NOW).points
-    assert len(points) == 96
-    forever = period(start, start.replace(year=8000), QUARTER, {1: 500})
-    server.answer_with(answer(document(generation("B04", forever, curve="A03"))))
-    with pytest.raises(SchemaError, match="more than 60000 steps"):
+ILLEGIBLE = {
+    "position": lambda text: text.replace("<position>1<", "<position>0<"),
+    "figures": lambda text: re.sub(r"<quantity>[^<]*<", "<quantity>?<", text),
+    "too large": lambda text: re.sub(r"<quantity>[^<]*<", "<quantity>9e99<", text),
+    "no points": lambda text: re.sub(r"<Point>.*</Point>", "", text, flags=re.DOTALL),
+    "resolution": lambda text: text.replace("PT60M", "PT61M"),
+    "curve": lambda text: text.replace("A01</curveType>", "A99</curveType>"),
+    "times": lambda text: text.replace("<start>2026", "<start>1826"),
+}
+
+
+@pytest.mark.parametrize("how", ILLEGIBLE)
+def test_a_fuel_that_cannot_be_read_is_not_a_fuel_that_is_not_there(make, server, how):
+    """Without the gas that somebody wrote wrongly, nuclear alone would be 12 g/kWh: it is an error instead."""
+    start = NOW.replace(minute=0) - 26 * HOUR
+    nuclear, gas = (generation(psr, hours(start, *[500] * 26)) for psr in ("B14", "B04"))
+    server.answer_with(answer(document(nuclear, ILLEGIBLE[how](gas))))
+    with pytest.raises(SchemaError, match="no interval of it can be used, because"):
         day(make())
+
+
+@pytest.mark.parametrize("how", ILLEGIBLE)
+def test_what_pumps_use_may_be_illegible(make, server, how):
+    """It does not count, so it cannot be wrong."""
+    start = NOW.replace(minute=0) - 26 * HOUR
+    nuclear, gas = (generation(psr, hours(start, *[500] * 26), zone=FR) for psr in ("B14", "B04"))
+    pumps = generation("B10", hours(start, *[500] * 26), zone=FR, consumed=True)
+    server.answer_with(answer(document(nuclear, gas, ILLEGIBLE[how](pumps))))
+    assert {point.g_per_kwh for point in day(make("FR"))} == {251.0}
+
+
+def test_a_reply_of_endless_steps_is_refused(make, server):
+    """A year of quarters fits into a small document: of many of them, or of one that goes on for ever, none is made."""
+    start = MIDNIGHT - 365 * DAY
+    series = [generation(psr, period(start, MIDNIGHT, QUARTER, {1: 500}), curve="A03") for psr in ("B04", "B14")]
+    forever = generation("B04", period(start, start.replace(year=8000), QUARTER, {1: 500}), curve="A03")
+    for many in (series, [forever]):
+        server.answer_with(answer(document(*many)))
+        with pytest.raises(SchemaError, match="more than 60000 steps"):
+            day(make())
 
 
 # Refusals
