@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from grid_server import NOW, Answer, as_json, html
 from http_suite import HttpProviderSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import mutated, outcome
 from watttime_fakes import PASSWORD, STEP, USER, FakeWattTime, document, row, stamp
@@ -502,7 +502,6 @@ class _Wire(Session):
 
 
 @pytest.mark.parametrize("endpoint", ["historical", "forecast"])
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_watttime_survives_any_reply(endpoint, data):
     """A value that was sent, in grams; a gap; or one of our errors."""
@@ -520,7 +519,6 @@ def test_watttime_survives_any_reply(endpoint, data):
     session.close()
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_login_survives_any_reply(data):
     """A token or one of our errors."""
