@@ -24,13 +24,26 @@ from statistics import fmean
 ROOT = Path(__file__).resolve().parent.parent
 REGIONS = ROOT / "config" / "regions"
 
-# Zone and column of each region. For California there is EIA-930 data of 2022 in the public domain, which is not used:
-# by its stamps the sun rises and sets half an hour earlier up to 2022-06-13 than afterwards, so they do not mean one
-# thing, and it counts no imports, while the live source does.
+# Zone and column of each region that has hourly figures. The others have one yearly figure, which is not computed here.
+# For California there is EIA-930 data of 2022 in the public domain, which is not used: by its stamps the sun rises and
+# sets half an hour earlier up to 2022-06-13 than afterwards, so they do not mean one thing, and it counts no imports,
+# while the live source does.
+_LIFECYCLE, _DIRECT = "lifecycle_gco2e_per_kwh", "direct_gco2_per_kwh"
 SOURCES = {
-    "de": ("DE", "lifecycle_gco2e_per_kwh"),
-    "gb": ("GB", "direct_gco2_per_kwh"),
-    "us-cal-ciso": ("US-CAL-CISO", "lifecycle_gco2e_per_kwh"),
+    "au-nsw": ("AU-NSW", _DIRECT),
+    "au-vic": ("AU-VIC", _DIRECT),
+    "br-cs": ("BR-CS", _LIFECYCLE),
+    "ca-on": ("CA-ON", _LIFECYCLE),
+    "cl-sen": ("CL-SEN", _LIFECYCLE),
+    "de": ("DE", _LIFECYCLE),
+    "es": ("ES", _LIFECYCLE),
+    "gb": ("GB", _DIRECT),
+    "no": ("NO", _LIFECYCLE),
+    "us-cal-ciso": ("US-CAL-CISO", _DIRECT),
+    "us-mida-pjm": ("US-MIDA-PJM", _LIFECYCLE),
+    "us-ny-nyis": ("US-NY-NYIS", _LIFECYCLE),
+    "us-tex-erco": ("US-TEX-ERCO", _LIFECYCLE),
+    "za": ("ZA", _LIFECYCLE),
 }
 
 Sample = tuple[datetime, float]

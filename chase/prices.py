@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from chase.clock import Clock
 from chase.endpoint import Endpoint
-from chase.signal import FALLBACK, FRESH, STALE
+from chase.outlook import FALLBACK, FRESH, STALE
 from chase.source import foreign
 from providers.base import Market, PricePoint, PriceProvider, ProviderError, SchemaError
 

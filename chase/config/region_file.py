@@ -24,7 +24,7 @@ _ONLY_SCOPE = dict.fromkeys(("caiso", "energinet", "neso", "open_electricity", "
 _SCOPE_UNSAID = dict.fromkeys(("eia", "electricity_maps", "entsoe", "ieso", "smard"), "lifecycle")
 _ONLY_AVERAGE = {*_ONLY_SCOPE, *_SCOPE_UNSAID, "energy_charts"}
 _SIGNAL_UNSAID = {"watttime": "marginal"}
-_CURRENCIES = {"energy_charts": ("EUR",), "energinet": ("DKK", "EUR"), "octopus": ("GBP",)}
+_CURRENCY_UNSAID = {"energinet": "EUR", "energy_charts": "EUR", "entsoe": "EUR", "octopus": "GBP"}
 _DEFAULTS: dict[str, type[BaseModel]] = {"policy": PolicyConfig, "signal": SignalConfig}
 
 
@@ -152,9 +152,9 @@ def _other_currencies(region: RegionConfig) -> Iterator[tuple[str, str]]:
     mixed = f'region.currency is "{region.currency}"; prices are not converted, so'
     for index, source in enumerate(region.prices):
         name, said = f"prices.{index}", source.options.get("currency")
-        given = _CURRENCIES.get(source.provider, ())
+        unsaid = _CURRENCY_UNSAID.get(source.provider)
         if said not in {None, region.currency}:
             yield f"{name}.options.currency", f'{name}.options.currency = "{said}" and {mixed} make them one'
-        elif given and region.currency not in given:
-            fix = f"remove the source or count in {' or '.join(given)}"
-            yield f"{name}.provider", f"{name} ({source.provider}) gives {' or '.join(given)} and {mixed} {fix}"
+        elif said is None and unsaid not in {None, region.currency}:
+            fix = "remove the source or make them one"
+            yield f"{name}.provider", f"{name} ({source.provider}) gives {unsaid} unless told, and {mixed} {fix}"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chase.config import config_dir, region_ids
+from chase.config import config_dir, load_region, region_ids
 
 BENCHMARKS = config_dir().parent / "benchmarks"
 
@@ -30,11 +30,28 @@ def _present(folder: str) -> bool:
     return (DATA / folder).is_dir()
 
 
-@pytest.mark.parametrize("region", region_ids())
+@pytest.mark.parametrize("region", typical.SOURCES)
 def test_typical_profiles_are_the_means_of_their_data(region):
     """Computed again, each of the 288 figures of a region is the shipped one."""
     if _present("intensity"):
         assert typical.table(typical.samples(region, DATA)) == typical.shipped(region)
+
+
+def test_every_hourly_profile_is_computed():
+    """A region that is not is one with a single figure for the year, from a publisher that its file names."""
+    flat = {region for region in region_ids() if load_region(region).typical.flat}
+
+    assert set(region_ids()) - flat == set(typical.SOURCES)
+
+
+@pytest.mark.parametrize("region", typical.SOURCES)
+def test_a_profile_is_of_the_column_that_its_file_says(region):
+    """Zone and scope of the data are those of the region's text and key."""
+    zone, column = typical.SOURCES[region]
+    profile = load_region(region).typical
+
+    assert column.startswith(profile.scope)
+    assert f"{zone} 2023 hourly, {profile.scope} emissions" in profile.source
 
 
 @pytest.mark.parametrize(("name", "card", "workload"), list(gpu.profiles()))

@@ -66,7 +66,7 @@ def test_prices_show_who_set_them(write, region_text, env):
         (('"file"', '"neso"'), 'prices.0.provider = "neso" is unknown; '),
         (
             ('"file"', '"octopus"'),
-            'prices.0 (octopus) gives GBP and region.currency is "EUR"; prices are',
+            'prices.0 (octopus) gives GBP unless told, and region.currency is "EUR"; ',
         ),
         (("path =", 'currency = "DKK", path ='), 'prices.0.options.currency = "DKK" and region.currency is "EUR"'),
         (("path =", "token ="), "must not hold token"),

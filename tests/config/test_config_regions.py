@@ -4,18 +4,16 @@ import os
 import re
 import traceback
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
 
-from chase.config import config_dir, load, load_region, region_file, region_ids
+from chase.config import load, load_region, region_file
 from chase.config.regions import SourceConfig
 from chase.errors import ConfigError
 from providers import registry
 
 SECRET = "Hunter2-abcdef"
-SHIPPED = ("de", "gb", "us-cal-ciso")
 
 
 def _error(path) -> str:
@@ -23,69 +21,6 @@ def _error(path) -> str:
         load_region(path)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     return str(caught.value)
-
-
-def test_the_shipped_regions_are_these():
-    """A region that is added gets its tests here."""
-    assert tuple(region_ids()) == SHIPPED
-
-
-@pytest.mark.parametrize("region", SHIPPED)
-def test_a_shipped_region_loads_and_is_whole(region):
-    """Each shipped region has its file's name, a real time zone, a source, and a typical profile of its own scope."""
-    found = load_region(region)
-
-    assert found.id == region
-    assert ZoneInfo(found.time_zone)
-    assert found.sources
-    assert {source.provider for source in found.sources} <= set(registry.names())
-    assert found.typical.scope == found.scope
-    assert [len(row) for row in found.typical.g_per_kwh] == [24] * 12
-    assert load(region=region, env={}).config.service.region == region
-
-
-@pytest.mark.parametrize("region", SHIPPED)
-def test_a_shipped_regions_sources_are_asked_for_its_scope(region):
-    """Electricity Maps gives what the region says; NESO, which gives direct emissions only, serves a direct region."""
-    found = load_region(region)
-
-    for source in found.sources:
-        if source.provider == "electricity_maps":
-            assert source.options["scope"] == found.scope
-            assert source.token_env == "ELECTRICITYMAPS_TOKEN"
-        if source.provider == "neso":
-            assert (found.scope, source.token_env) == ("direct", None)
-
-
-def test_great_britain_is_asked_without_a_key_first():
-    """Out of the box, without any token, one region has a live source."""
-    assert [source.provider for source in load_region("gb").sources] == ["neso", "electricity_maps"]
-
-
-@pytest.mark.parametrize("region", SHIPPED)
-def test_licences_are_in_the_file_and_in_the_notice(region):
-    """Who made the figures of a typical profile is said where they are and in NOTICE, in the words they ask for."""
-    typical = load_region(region).typical
-    notice = (config_dir().parent / "NOTICE").read_text()
-    attribution = (
-        "Contains information from Electricity Maps, made available under the Open Database License (ODbL) 1.0"
-    )
-
-    assert f"config/regions/{region}.toml" in notice
-    assert str(typical.year) in typical.source
-    assert attribution in notice
-    assert (attribution in typical.licence) == ("Electricity Maps" in typical.source)
-    assert ("public domain" in typical.licence) == ("EIA" in typical.source)
-
-
-def test_typical_days_look_like_their_grids():
-    """California's summer noon is far below its evening; Germany is dirtier than Great Britain; nothing is absurd."""
-    ciso, de, gb = (load_region(region).typical for region in ("us-cal-ciso", "de", "gb"))
-
-    assert ciso.at(6, 20) < 0.75 * ciso.at(6, 4)  # 13:00 and 21:00 by the sun there
-    assert min(min(row) for row in de.g_per_kwh) > min(min(row) for row in gb.g_per_kwh)
-    for typical in (ciso, de, gb):
-        assert all(50 < value < 600 for row in typical.g_per_kwh for value in row)
 
 
 def test_a_region_file_of_ones_own(write, region_text):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from price_bench import DAY, HOUR, NOW, Tariff, failing, hours, price
 
 from chase.clock import ManualClock
+from chase.outlook import FALLBACK, FRESH, STALE
 from chase.prices import PUBLISHED, PriceFeed, checked, describe
-from chase.signal import FALLBACK, FRESH, STALE
 from chase.store import Store
 from providers.base import (
     AuthError,
