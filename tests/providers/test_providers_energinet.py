@@ -11,7 +11,7 @@ import pytest
 from energinet_fake import HOUR, MINUTES5, stamp
 from grid_server import NOW, Answer, Request, as_json
 from http_suite import HttpProviderSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, check, mutated
 
@@ -286,7 +286,6 @@ def test_refusals_are_told_apart(make, server, answer, error):
 
 
 @pytest.mark.parametrize("dataset", ["CO2Emis", "CO2EmisProg"])
-@settings(max_examples=150)
 @given(data=st.data())
 def test_it_survives_any_reply(dataset, data):
     """Both datasets: values that were sent, gaps, or one of our errors."""

@@ -11,7 +11,7 @@ import pytest
 from energinet_fake import HOUR, QUARTER, stamp
 from grid_server import NOW, as_json
 from http_price_suite import HttpPriceSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, mutated
 from price_mutations import check_prices
@@ -159,7 +159,6 @@ def test_wrong_options_are_refused_at_once(make, zone, options, text):
         make(zone, **options)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_it_survives_any_reply(data):
     """Prices that were sent, gaps, or one of our errors."""

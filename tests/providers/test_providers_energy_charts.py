@@ -11,7 +11,7 @@ import pytest
 from energy_charts_fake import HOUR, QUARTER, seconds
 from grid_server import NOW, Answer, Request, as_json
 from http_suite import HttpProviderSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, check, mutated
 
@@ -297,7 +297,6 @@ def test_nothing_is_asked_of_the_wrong_side_of_now(make, server):
     assert server.requests == []
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_it_survives_any_reply(data):
     """Values that were sent, gaps, or one of our errors."""

@@ -11,7 +11,7 @@ import pytest
 from energy_charts_fake import HOUR, LICENCE, QUARTER, seconds
 from grid_server import NOW, as_json
 from http_price_suite import HttpPriceSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, mutated
 from price_mutations import check_prices
@@ -193,7 +193,6 @@ def test_other_refusals_are_told_apart(make, server, status, error):
         make().prices(NOW, NOW + HOUR)
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_it_survives_any_reply(data):
     """Prices that were sent, gaps, or one of our errors."""

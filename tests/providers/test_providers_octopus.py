@@ -11,7 +11,7 @@ import octopus_fake
 import pytest
 from grid_server import NOW, as_json
 from http_price_suite import HttpPriceSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, mutated
 from octopus_fake import AGILE, HALF_HOUR, HOUR, rate
@@ -336,7 +336,6 @@ def test_a_refusal_sends_nobody_to_look_for_a_key(make, server, status):
         make().prices(NOW, NOW + HOUR)
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_it_survives_any_reply(data):
     """Rates that were sent, gaps, or one of our errors; the same reply to each question."""

@@ -10,7 +10,7 @@ import pytest
 import rte_fake
 from grid_server import NOW, Request, as_json
 from http_suite import HttpProviderSuite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutating import Replayed, check, mutated
 from rte_fake import HOUR, QUARTER, REAL_TIME
@@ -218,7 +218,6 @@ def test_the_portals_own_errors_are_told_apart(make, server, body, status, error
         make().observe(NOW - HOUR, NOW)
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_it_survives_any_reply(data):
     """Values that were sent, gaps, or one of our errors."""
