@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -131,6 +131,7 @@ def intensities(
     source: str,
     fetched_at: datetime,
     boundary: Boundary = Boundary.PRODUCTION,
+    table: Callable[[str, Scope, datetime], Factors] = factors_for,
 ) -> list[IntensityPoint]:
     """One point for each row of which enough is known; the others are gaps.
 
@@ -145,7 +146,7 @@ def intensities(
             _log.debug("%s %s: too little is known of the mix at %s", source, zone, row.start.isoformat())
             continue
         usual.add(counted)
-        factors = factors_for(zone, scope, row.start)
+        factors = table(zone, scope, row.start)
         points.append(
             IntensityPoint(
                 zone=zone,
