@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -102,6 +103,15 @@ def test_both_areas_and_a_question_asked_twice_cost_one_request(make, server, cl
     clock.advance(61.0)
     assert {point.fetched_at for point in make().observe(NOW - HOUR, NOW)} == {clock.now()}
     assert len(server.requests) == 2
+
+
+def test_regions_that_ask_at_the_same_time_cost_one_request(make, server):
+    """Each is polled by a thread of its own, and the second one waits for the answer of the first."""
+    zones = ["DK-DK1", "DK-DK2"] * 3
+    with ThreadPoolExecutor(len(zones)) as pool:
+        found = list(pool.map(lambda zone: make(zone).observe(EIGHT, EIGHT + MINUTES5).points[0].g_per_kwh, zones))
+    assert found == [78.0, 178.0] * 3
+    assert len(server.requests) == 1
 
 
 def test_two_services_are_not_mixed_up(make, server, elsewhere, session, clock):
