@@ -3,7 +3,7 @@
     python benchmarks/mix_intensity.py
 
 ``CHASE_DATA`` is the folder of the data (default ``../shared/data``). Shown are: the provider ``eia`` asked over HTTP
-for the whole year; the factors that the file's own ``avg_CI`` was made with, found from it by least squares; what is left
+for the whole year; the factors that the file's own ``avg_CI`` was made with, found by least squares; what is left
 between it and ours with the same factors; what our own table makes of the same mix; and whether the hours lie where the
 sun says. It fails where an error is larger than stated below.
 """

@@ -10,7 +10,7 @@ Standard Time all year: there are no clock changes. Two reports on the plants of
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
@@ -44,7 +44,7 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _HOURS = frozenset(map(str, range(1, 25)))
 _BYTES_A_DAY = 32 * 1024  # of the yearly file; 22 KiB in 2026
 _MOST_BYTES = 3 * 1024 * 1024
-_LEAST_KNOWN = 0.95
+_MOST_SILENT = 0.05
 _FUELS: Mapping[str, Fuel] = MappingProxyType(
     {
         "BIOFUEL": Fuel.BIOMASS,
@@ -119,40 +119,32 @@ class Ieso:
 
     def _by_plant(self, days: list[date]) -> list[Cell]:
         """Today has no file in its first hour. Neither day having one is another matter."""
-        cells: list[Cell] = []
+        plants: dict[str, dict[str, dict[datetime, float]]] = defaultdict(lambda: defaultdict(dict))
         missing: list[ProviderError] = []
         for day in days:
             try:
-                cells += self._plants(day)
+                root = self._day_by_plant(day)
             except NoData as error:
                 missing.append(error)
+                continue
+            for fuel, name, outputs in _outputs(root, day):
+                plants[fuel][name].update(outputs)
         if len(missing) > 1:
             raise BadRequest(f"{missing[0]}, nor is yesterday's; check base_url")
-        return cells
+        return [self._cell(start, fuel, mw) for fuel, known in plants.items() for start, mw in _summed(known)]
 
-    def _plants(self, day: date) -> list[Cell]:
+    def _day_by_plant(self, day: date) -> Element:
         url = f"{self._root}/GenOutputCapability/PUB_GenOutputCapability_{day:%Y%m%d}.xml"
         root = self._session.get_xml(url, judge=self._judge)
         dated = text_of(root, ".//Date")
         if dated != day.isoformat():
             raise SchemaError(f"{self.name} was asked for {day.isoformat()} and answered with {shown(dated)}")
-        outputs: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
-        for number, plant in enumerate(root.iter("Generator")):
-            name = f"{text_of(plant, 'GeneratorName')} {number}"
-            outputs[text_of(plant, "FuelType").upper()][name] = dict(_hourly(plant))
-        return [cell for fuel, plants in outputs.items() for cell in self._summed(day, fuel, plants)]
-
-    def _summed(self, day: date, fuel: str, plants: Mapping[str, Mapping[str, float]]) -> Iterator[Cell]:
-        """A fuel counts in an hour where plants that made 95 % of its best of the day have a figure; others say N/A."""
-        best = {name: max([0.0, *hours.values()]) for name, hours in plants.items()}
-        for hour in sorted({hour for hours in plants.values() for hour in hours}):
-            known = {name: hours[hour] for name, hours in plants.items() if hour in hours}
-            if sum(best[name] for name in known) >= _LEAST_KNOWN * sum(best.values()):
-                yield self._cell(day, hour, fuel, sum(known.values()))
+        return root
 
     def _by_fuel(self, first: date, last: date, today: date) -> list[Cell]:
+        """Of two years at most: a year's file is not read further back than some three months."""
         cells: list[Cell] = []
-        for year in range(first.year, last.year + 1):
+        for year in range(max(first.year, last.year - 1), last.year + 1):
             begin, end = max(first, date(year, 1, 1)), min(today, date(year, 12, 31))
             cells += self._year(year, (end - begin) / _DAY + 2)
         return [cell for cell in cells if first <= _day(cell.start) <= last]
@@ -170,13 +162,11 @@ class Ieso:
         return gather(_totals(body), lambda row: self._total(*row), where=f"{self.name} {year}")
 
     def _total(self, day: str, hour: str, total: Element) -> Cell | None:
+        start = _start(date.fromisoformat(day), hour)
         mw = megawatts(text_of(total, "EnergyValue/Output"), f"Output of {day} hour {hour}")
-        return None if mw is None else self._cell(date.fromisoformat(day), hour, text_of(total, "Fuel").upper(), mw)
+        return None if mw is None else self._cell(start, text_of(total, "Fuel").upper(), mw)
 
-    def _cell(self, day: date, hour: str, code: str, mw: float) -> Cell:
-        if hour not in _HOURS:
-            raise SchemaError(f"Hour is {shown(hour)}, not 1 to 24")
-        start = datetime(day.year, day.month, day.day, int(hour) - 1, tzinfo=_EST).astimezone(UTC)
+    def _cell(self, start: datetime, code: str, mw: float) -> Cell:
         return Cell(start, start + _HOUR, code, fuel_of(code, _FUELS, self.name), mw)
 
     def _judge(self, reply: Reply) -> ProviderError | None:
@@ -192,16 +182,42 @@ def _day(at: datetime) -> date:
     return at.astimezone(_EST).date()
 
 
-def _hourly(plant: Element) -> Iterator[tuple[str, float]]:
-    """Hours as they are written; one without a figure is left out, and one with nonsense for one too."""
+def _start(day: date, hour: str) -> datetime:
+    if hour not in _HOURS:
+        raise SchemaError(f"Hour is {shown(hour)}, not 1 to 24")
+    return datetime(day.year, day.month, day.day, int(hour) - 1, tzinfo=_EST).astimezone(UTC)
+
+
+def _outputs(root: Element, day: date) -> Iterator[tuple[str, str, dict[datetime, float]]]:
+    """Fuel, name and hours of each plant. Of plants with one name the second is another plant."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for plant in root.iter("Generator"):
+        fuel, name = text_of(plant, "FuelType").upper(), text_of(plant, "GeneratorName")
+        seen[fuel, name] += 1
+        yield fuel, f"{name} {seen[fuel, name]}", dict(_hourly(plant, day))
+
+
+def _hourly(plant: Element, day: date) -> Iterator[tuple[datetime, float]]:
+    """An hour without a figure is left out, and so is nonsense."""
     for output in plant.iterfind("Outputs/Output"):
         try:
             mw = megawatts(text_of(output, "EnergyMW"), "EnergyMW")
+            start = _start(day, text_of(output, "Hour"))
         except SchemaError:
             continue
-        hour = text_of(output, "Hour")
-        if mw is not None and hour in _HOURS:
-            yield hour, mw
+        if mw is not None:
+            yield start, mw
+
+
+def _summed(plants: Mapping[str, Mapping[datetime, float]]) -> Iterator[tuple[datetime, float]]:
+    """Hours of a fuel. One is left out where plants without a figure made more than 5 % of it when last heard of."""
+    last: dict[str, float] = {}
+    for start in sorted({start for hours in plants.values() for start in hours}):
+        known = {name: hours[start] for name, hours in plants.items() if start in hours}
+        silent = sum(max(mw, 0.0) for name, mw in last.items() if name not in known)
+        if silent <= _MOST_SILENT * (silent + sum(known.values())):
+            yield start, sum(known.values())
+        last.update(known)
 
 
 def _totals(body: Element) -> Iterator[tuple[str, str, Element]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +113,29 @@ def test_there_is_no_table_of_an_unspecified_scope():
     """Whoever computes must say of what."""
     with pytest.raises(BadRequest, match="lifecycle or direct"):
         factors_for("GB", Scope.UNSPECIFIED, NOW)
+
+
+def _page_rows():
+    """Cells of the tables on the page about mixes."""
+    page = Path(__file__).parents[2] / "docs" / "sources" / "mix.md"
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_page_has_the_figures_of_the_table():
+    """Each fuel, both scopes, and whether the figure is an assumption of ours."""
+    found = {cells[0]: cells[1:] for cells in _page_rows() if len(cells) == 4 and cells[0] != "fuel"}
+    assert {fuel: (float(row[0]), float(row[1])) for fuel, row in found.items()} == {
+        fuel.value: (factor.lifecycle, factor.direct) for fuel, factor in TABLE.items()
+    }
+    ours = {fuel for fuel, row in found.items() if row[2] == "own assumption"}
+    assert ours == {fuel.value for fuel, factor in TABLE.items() if factor.citation.startswith("own assumption")}
+
+
+def test_the_page_has_the_exceptions():
+    """Their first zone, and each of their figures."""
+    found = {cells[0].strip("`"): cells[1] for cells in _page_rows() if len(cells) == 3 and cells[0] != "zone"}
+    for zone, text in found.items():
+        (these,) = [these for these in EXCEPTIONS if zone in these.zones]
+        assert set(map(float, re.findall(r"[\d.]*\d", text))) == {float(grams) for grams in these.g_per_kwh.values()}
+    assert len(found) == len(EXCEPTIONS)

@@ -198,6 +198,12 @@ def test_a_day_far_back_in_the_year_is_not_reached(make, server, clock):
     assert server.requests[-1].headers["range"] == f"bytes=-{3 * 1024 * 1024}"
 
 
+def test_a_lifetime_takes_few_requests(make, server):
+    """Years that are not reached are not asked for."""
+    assert make().observe(NOW.replace(year=1975), NOW).points[0].start > NOW.replace(year=2025, month=9)
+    assert len(server.requests) == 4
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_keyless_source_cannot_refuse_a_key(make, server, status):
     """A refusal comes from a gateway before it: nobody is sent to look for a token."""
@@ -216,28 +222,37 @@ def test_the_file_of_another_day_is_refused(make, server):
 
 
 def test_a_small_plant_without_a_figure_costs_nothing(make, server):
-    """N/A for one that makes less than 5 % of its fuel."""
+    """N/A for one that made less than 5 % of its fuel."""
     plants = [ieso_plant("A", "GAS", [(1, 2000), (2, 2000)]), ieso_plant("B", "GAS", [(1, 90), (2, None)])]
     assert len(observe(make, server, *_only(plants))) == 2
 
 
 def test_a_large_plant_without_a_figure_is_a_gap(make, server):
-    """A third of the gas is not known, so gas is not, so the hour is not."""
-    plants = [ieso_plant("A", "GAS", [(1, 2000), (2, 2000)]), ieso_plant("B", "GAS", [(1, 1000), (2, None)])]
-    points = observe(make, server, *_only(plants))
-    assert [point.end.hour for point in points] == [6]
+    """A third of the gas is not known, so gas is not, so the hour is not; when it is heard of again, it is."""
+    first = ieso_plant("A", "GAS", [(1, 2000), (2, 2000), (3, 2000)])
+    plants = [first, ieso_plant("B", "GAS", [(1, 1000), (2, None), (3, 1000)])]
+    assert [point.end.hour for point in observe(make, server, *_only(plants))] == [6, 8]
 
 
-def test_a_plant_that_stands_still_may_say_nothing(make, server):
-    """It has made nothing all day."""
-    plants = [ieso_plant("A", "GAS", [(1, 2000), (2, 2000)]), ieso_plant("B", "GAS", [(1, 0), (2, None)])]
-    assert len(observe(make, server, *_only(plants))) == 2
+def test_what_a_plant_made_yesterday_is_missed_in_the_first_hour(make, server):
+    """A file that is just being begun does not have all of them."""
+    today = ieso_day(TODAY, [ieso_plant("A", "GAS", [(1, 2000)]), ieso_plant("B", "GAS", [])])
+    rows = [(hour, 1000) for hour in range(1, 25)]
+    yesterday = ieso_day(YESTERDAY, [ieso_plant("A", "GAS", rows), ieso_plant("B", "GAS", rows)])
+    assert observe(make, server, today, yesterday, 12)[-1].end.hour == 5
+
+
+def test_a_plant_that_was_shut_down_may_say_nothing(make, server):
+    """It was at zero when it was last heard of, however much it made before."""
+    plants = [ieso_plant("A", "GAS", [(1, 2000), (2, 2000), (3, 2000)])]
+    plants.append(ieso_plant("B", "GAS", [(1, 1000), (2, 0), (3, None)]))
+    assert len(observe(make, server, *_only(plants))) == 3
 
 
 def test_two_plants_of_one_name_add_up(make, server):
     """Names are not keys."""
     twins = [ieso_plant("A", "GAS", [(1, 1000)]), ieso_plant("A", "GAS", [(1, 3000)])]
-    wind = [ieso_plant("W", "WIND", [(1, 4000)])]
+    wind = [ieso_plant("A", "WIND", [(1, 4000)])]
     (point,) = observe(make, server, *_only([*twins, *wind]))
     assert point.g_per_kwh == pytest.approx((490 + 11) / 2)
 
@@ -253,7 +268,7 @@ def _only(plants):
 @pytest.mark.parametrize(("hour", "mw"), [(0, 5), (25, 5), ("x", 5), ("", 5), (1, "n/a"), (1, "1e300"), (1, "nan")])
 def test_an_hour_or_a_figure_that_cannot_be_is_left_out(make, server, hour, mw):
     """It costs its plant that hour."""
-    plants = [ieso_plant("A", "GAS", [(1, 2000)]), ieso_plant("B", "WIND", [(1, 2000), (hour, mw)])]
+    plants = [ieso_plant("A", "GAS", [(1, 2000)]), ieso_plant("A", "WIND", [(1, 2000), (hour, mw)])]
     points = observe(make, server, *_only(plants))
     assert [point.g_per_kwh for point in points] == [pytest.approx(250.5)]
 
