@@ -200,7 +200,7 @@ def test_a_day_far_back_in_the_year_is_not_reached(make, server, clock):
 
 def test_a_lifetime_takes_few_requests(make, server):
     """Years that are not reached are not asked for."""
-    assert make().observe(NOW.replace(year=1975), NOW).points[0].start > NOW.replace(year=2025, month=9)
+    assert make().observe(NOW.replace(year=1975), NOW).points[0].start.year == 2025
     assert len(server.requests) == 4
 
 
