@@ -43,7 +43,7 @@ def unix_s(at: datetime, name: str = "the time") -> int | float:
 
 
 def at_unix(seconds: float) -> datetime:
-    """The inverse, to the microsecond within two centuries of 1970."""
+    """The inverse, to the microsecond within a century of 1970."""
     return _EPOCH + timedelta(seconds=seconds)
 
 
