@@ -30,9 +30,10 @@ main = LazyGroup(
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),
         "restore": Entry("chase.cli.restore:restore", "Give GPUs back as they were found.", _ACT),
+        "init": Entry("chase.cli.init:init", "Write a service file to begin with.", _SETUP),
         "doctor": Entry("chase.cli.doctor:doctor", "Check this node and say what to do.", _SETUP),
         "config": Entry("chase.cli.config:config", "Show or check the configuration.", _SETUP),
-        "regions": Entry("chase.cli.regions:regions", "List or show the regions known.", _SETUP),
+        "regions": Entry("chase.cli.regions:regions", "List, show, check or guess regions.", _SETUP),
         "db": Entry("chase.cli.db:db", "Find, export or prune the database.", _SETUP),
     },
 )

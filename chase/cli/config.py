@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from chase.build import sources_of
+from chase.build import prices_of, sources_of
 from chase.cli import options
+from chase.cli.checks.sources import can_be_asked, missing_tokens
 from chase.cli.output import Column, Form, emit, emit_json, emit_rows, human, say
 from chase.clock import SystemClock
 from chase.config import Loaded, load, load_region, origin_rows
 from chase.config.layers import read_toml
-from chase.config.regions import RegionConfig
 from chase.errors import ConfigError
 from providers.session import Session
 
@@ -94,23 +94,13 @@ def _checked(file: Path | None, region: str | None) -> dict[str, Any]:
     else:
         loaded = load(service_file=file, region=region)
         found, files = loaded.region, _files(loaded)
-    sources_of(found, session=Session(), clock=SystemClock())  # raises for options that a source does not have
-    return {"ok": _has_usable_source(found), "files": files, "problems": missing_tokens(found)}
+    given: dict[str, Any] = {"session": Session(), "clock": SystemClock()}
+    sources_of(found, **given)  # raises for options that a source does not have
+    prices_of(found, **given)
+    problems = [f"region {found.id}, source {finding.found}" for finding in missing_tokens(found)]
+    return {"ok": can_be_asked(found), "files": files, "problems": problems}
 
 
 def _files(loaded: Loaded) -> list[str]:
     service = str(loaded.service_file) if loaded.service_file else "defaults (no service file)"
     return [service, str(loaded.region_file)]
-
-
-def _has_usable_source(region: RegionConfig) -> bool:
-    """A missing token of a fallback does no harm; a region of which every source lacks one has its typical profile."""
-    return not region.sources or any(not source.token_env or source.token() for source in region.sources)
-
-
-def missing_tokens(region: RegionConfig) -> list[str]:
-    return [
-        f"region {region.id}, source {source.provider}: the environment variable {source.token_env} is not set"
-        for source in region.sources
-        if source.token_env and source.token() is None
-    ]

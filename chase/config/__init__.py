@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chase.config.shipped import config_dir, profile_names, profile_path, region_ids
+from chase.config.shipped import config_dir, profile_names, profile_path, region_ids, region_path
 
 if TYPE_CHECKING:
     from chase.config.loading import Loaded as Loaded
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chase.config.regions import SourceConfig as SourceConfig
     from chase.config.regions import TypicalProfile as TypicalProfile
 
-__all__ = ["config_dir", "profile_names", "profile_path", "region_ids"]
+__all__ = ["config_dir", "profile_names", "profile_path", "region_ids", "region_path"]
 
 _HOMES = {
     "chase.config.loading": ("Loaded", "OriginRow", "job_policy", "load", "origin_rows"),

@@ -103,7 +103,7 @@ def _by_cloud(env: Mapping[str, str], notes: list[str]) -> Iterator[_Sign]:
                 sure = Sure.LIKELY if variable in cloud.own else Sure.POSSIBLE
                 yield _Sign("cloud", region, sure, f"{variable} is {said}")
             elif said:
-                notes.append(f"{variable} is {said!r}, a {cloud.name} region whose grid has no file here")
+                notes.append(f"{variable} is {said!r}: no file here is of the grid of that {cloud.name} region")
 
 
 def _plain(said: str, cloud: _Cloud) -> str:

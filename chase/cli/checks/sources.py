@@ -110,6 +110,11 @@ def ask(
     return answers, problems
 
 
+def can_be_asked(region: RegionConfig, env: Mapping[str, str] = os.environ) -> bool:
+    """A missing token of a fallback does no harm; a region of which every source lacks one has its typical profile."""
+    return not region.sources or any(not source.token_env or source.token(env) for source in region.sources)
+
+
 def missing_tokens(region: RegionConfig, env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     for (provider, _), variable in _mute(region, env).items():
         found = f"{provider}: the environment variable {variable} is not set"
