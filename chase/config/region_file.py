@@ -13,8 +13,7 @@ from chase.config.models import PolicyConfig, SignalConfig
 from chase.config.problems import Problem, from_validation, refuse
 from chase.config.regions import RegionConfig, SourceConfig
 from chase.config.shipped import region_path, suggestion
-from providers.registry import names as provider_names
-from providers.registry import price_names
+from providers import registry
 
 _BESIDE = ("sources", "prices", "typical", "policy", "signal")
 _LISTS = ("sources", "prices")
@@ -86,8 +85,8 @@ def _wrong_defaults(file: Layer) -> Iterator[Problem]:
 
 
 def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
-    yield from _unknown("sources", region.sources, provider_names)
-    yield from _unknown("prices", region.prices, price_names)
+    yield from _unknown("sources", region.sources, registry.knows, registry.names)
+    yield from _unknown("prices", region.prices, registry.knows_prices, registry.price_names)
     yield from _twice("sources", region.sources)
     yield from _twice("prices", region.prices)
     yield from _other_scopes(region)
@@ -100,12 +99,13 @@ def _contradictions(region: RegionConfig) -> Iterator[tuple[str, str]]:
         yield "typical.scope", f"{scopes}; they are never mixed, so use figures of the region's scope"
 
 
-def _unknown(table: str, given: Sequence[SourceConfig], names: Callable[[], list[str]]) -> Iterator[tuple[str, str]]:
-    known = names() if given else []
+def _unknown(
+    table: str, given: Sequence[SourceConfig], knows: Callable[[str], bool], names: Callable[[], list[str]]
+) -> Iterator[tuple[str, str]]:
     for index, source in enumerate(given):
-        if source.provider not in known:
+        if not knows(source.provider):
             name = f"{table}.{index}.provider"
-            yield name, f'{name} = "{source.provider}" is unknown; {suggestion(source.provider, known)}'
+            yield name, f'{name} = "{source.provider}" is unknown; {suggestion(source.provider, names())}'
 
 
 def _twice(table: str, given: Sequence[SourceConfig]) -> Iterator[tuple[str, str]]:
