@@ -15,7 +15,7 @@ from chase.config.models import SignalConfig
 from chase.errors import ChaseError, ConfigError
 from chase.prices import PriceFeed
 from chase.signal import GridSignal, Limits
-from chase.store import Store
+from chase.store import Keep, Store
 from providers import registry
 from providers.base import BadRequest, PriceProvider, Provider, ProviderError, Scope, Signal
 from providers.session import Session
@@ -91,6 +91,11 @@ def _local(config: Config, system: GpuSystem, clock: Clock, kind: str) -> Actuat
         )
     except ActuationError as error:
         raise ChaseError(str(error)) from error
+
+
+def keep_of(config: Config) -> Keep:
+    store = config.store
+    return Keep(store.keep_days, store.keep_signal_days, store.keep_vintages_days, store.keep_forecasts_days)
 
 
 def session_of(config: Config) -> Session:

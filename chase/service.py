@@ -29,7 +29,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from chase import __version__
 from chase.api import create_app
-from chase.build import actuator_of, clock_of, prices_feed, session_of, signal_of, system_of
+from chase.build import actuator_of, clock_of, keep_of, prices_feed, session_of, signal_of, system_of
 from chase.clock import Clock
 from chase.config import Loaded
 from chase.controller import Controller
@@ -41,7 +41,7 @@ from chase.recall import best_known, recall
 from chase.repricing import reprice_recent
 from chase.serving import ApiServer
 from chase.signal import GridSignal
-from chase.store import Keep, Store
+from chase.store import Store
 from zeus_core.gpus.base import GpuError, GpuSystem
 
 log = structlog.get_logger("chase.service")
@@ -101,8 +101,7 @@ class Service:
         self._cleanup.append(_instance_lock(service.run_dir / "chase.lock"))
         self.system = self._given_system or system_of(self.config, self.clock)
         self._cleanup.append(self.system.close)
-        keep = Keep(log_days=self.config.store.keep_days, signal_days=self.config.store.keep_signal_days)
-        self.store = Store(service.db_path, clock=self.clock, keep=keep)
+        self.store = Store(service.db_path, clock=self.clock, keep=keep_of(self.config))
         self._cleanup.append(self.store.close)
         self.events = EventLog(self.store, self.clock)
         self.controller = self._controller()
@@ -357,7 +356,7 @@ def run(loaded: Loaded) -> int:
 
 
 # The service is built of these once; everything else follows a reload.
-_BUILT_OF = ("service", "simulated", "signal", "store", "log")
+_BUILT_OF = ("service", "simulated", "signal", "store", "share", "log")
 _FOLLOWS = frozenset({"interval_s", "heartbeat_s", "account_s"})
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from chase.build import keep_of
 from chase.cli import options, times
 from chase.cli.output import Form, emit, emit_csv, emit_lines, say
 from chase.cli.where import database, open_database
 from chase.clock import SystemClock
 from chase.config import load
-from chase.store.keep import Keep
 from chase.store.keep import prune as drop
 from chase.store.tables import EXPORTS
 
@@ -90,9 +91,13 @@ def prune(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Drop rows older than [store] says, as the service does once a day. What an open job needs stays."""
-    configured = load(service_file=config_file).config.store
-    keep = Keep(keep_days or configured.keep_days, keep_signal_days or configured.keep_signal_days)
+    """Drop and thin rows older than [store] says, as the service does once a day. What an open job needs stays."""
+    configured = keep_of(load(service_file=config_file).config)
+    keep = replace(
+        configured,
+        log_days=keep_days or configured.log_days,
+        signal_days=keep_signal_days or configured.signal_days,
+    )
     with open_database(db_file, config_file) as log:  # it is there, and it is ours
         dropped = drop(log.path, SystemClock().now(), keep)
     emit(dropped, lambda: [f"{table}: {count} rows dropped" for table, count in dropped.items()], as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chase.config.fields import is_percentile
+from chase.config.fields import is_loopback, is_percentile, split_address
 from chase.config.models import Config, PolicyConfig
 from chase.config.problems import show
 
@@ -14,6 +14,7 @@ Clash = tuple[tuple[str, ...], str]  # the dotted keys, and what to do
 def clashes(config: Config) -> Iterator[Clash]:
     yield from _control(config)
     yield from _times(config)
+    yield from _share(config)
     yield from policy_clashes(config.policy)
 
 
@@ -44,6 +45,14 @@ def _control(config: Config) -> Iterator[Clash]:
         yield ("simulated.start", "control.gpus"), "a simulated time with real GPUs; remove start or simulate the GPUs"
     if control.actuator == "command" and not control.setter_command:
         yield ("control.actuator", "control.setter_command"), 'actuator "command" needs a setter_command; name it'
+
+
+def _share(config: Config) -> Iterator[Clash]:
+    """A node's signal says what it buys and when it works: nobody beyond the machine reads it without a token."""
+    listen = config.share.listen
+    if listen is not None and config.share.token_env is None and not is_loopback(split_address(listen)[0]):
+        keys = ("share.listen", "share.token_env")
+        yield keys, f"{listen} can be reached from other machines; name a token with token_env, or listen on 127.0.0.1"
 
 
 # The first must not be shorter than the second, and may be equal to it where that is said.

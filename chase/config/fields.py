@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from chase.config.shipped import expanded
 
 YEAR_S = 365 * 86400.0
 HIGHEST_G_PER_KWH = 5000
+HIGHEST_PORT = 65535
 
 
 class Section(BaseModel):
@@ -74,6 +76,28 @@ def _setter(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
+def _address(text: str) -> str:
+    """HOST:PORT; an IPv6 host in brackets."""
+    host, port = split_address(text)
+    if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(%\w+)?", host) or not 0 <= port <= HIGHEST_PORT:
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420")
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port; an empty host for what is no address."""
+    found = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5})", text)
+    return ((found[1] or found[2]), int(found[3])) if found else ("", 0)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this machine can reach it. A name other than localhost may be anywhere."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 _SECRET = re.compile(r"token|secret|passw|credential|api.?key|(^|[_-])(auth|pw|key)($|[_-])", re.IGNORECASE)
 
 
@@ -96,6 +120,7 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 # strict=False admits what TOML has for it (text for a path, an array for a tuple) and nothing more.
 AbsolutePath = Annotated[Path, Field(strict=False), AfterValidator(_absolute)]
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+Address = Annotated[str, AfterValidator(_address)]
 Setter = Annotated[Texts, AfterValidator(_setter)]
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
 Days = Annotated[int, Field(ge=1, le=36500)]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from chase.config.fields import AbsolutePath, Days, Seconds, Section, Setter, Share, Slowdown, Threshold
+from chase.config.fields import AbsolutePath, Address, Days, Seconds, Section, Setter, Share, Slowdown, Threshold
 from chase.config.shipped import home_dir
 
 Text = Annotated[str, Field(min_length=1)]
@@ -222,7 +222,30 @@ class ProfileConfig(Section):
 
 class StoreConfig(Section):
     keep_days: Days = Field(default=400, description="Days that decisions, intervals and events are kept")
-    keep_signal_days: Days = Field(default=400, description="Days that intensities and their revisions are kept")
+    keep_signal_days: Days = Field(default=400, description="Days that intensities, forecasts and prices are kept")
+    keep_vintages_days: Days = Field(
+        default=30,
+        description="Days that every revision is kept, and every value of less than an hour; then the newest, by the "
+        "hour, unless an open job still needs them",
+    )
+    keep_forecasts_days: Days = Field(
+        default=30, description="Days that all forecasts are kept; then of each hour the last one made before it"
+    )
+
+
+class ShareConfig(Section):
+    listen: Address | None = Field(
+        default=None,
+        examples=["10.0.0.5:8420"],
+        description="HOST:PORT where other nodes may read this node's signal, for their provider 'chase'; nowhere if "
+        "not given",
+    )
+    token_env: Text | None = Field(
+        default=None,
+        examples=["CHASE_SHARE_TOKEN"],
+        description="Environment variable that holds the token they must send; needed unless listen is of this machine "
+        "alone",
+    )
 
 
 with warnings.catch_warnings():
@@ -253,6 +276,7 @@ class Config(Section):
     jobs: JobsConfig = Field(default_factory=JobsConfig, description="How jobs keep in touch")
     profile: ProfileConfig = Field(default_factory=ProfileConfig, description="How a job's frontier is measured")
     store: StoreConfig = Field(default_factory=StoreConfig, description="How long the database remembers")
+    share: ShareConfig = Field(default_factory=ShareConfig, description="The signal for other nodes")
     log: LogConfig = Field(default_factory=LogConfig, description="What the service says of itself")
 
     @property
