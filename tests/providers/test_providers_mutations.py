@@ -33,7 +33,7 @@ def _recorded(source: str, endpoint: str, zone: str = "GB") -> object:
 
 
 @pytest.mark.parametrize("options", [{}, {"regionid": 13}])
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(data=st.data())
 def test_neso_survives_any_reply(options, data):
     """Both endpoints, national and regional."""
@@ -51,7 +51,7 @@ def test_neso_survives_any_reply(options, data):
 
 
 @pytest.mark.parametrize("endpoint", ["latest", "history", "forecast"])
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(data=st.data())
 def test_electricity_maps_survives_any_reply(endpoint, data):
     """Each endpoint's reply given to each question."""
@@ -69,7 +69,7 @@ def test_electricity_maps_survives_any_reply(endpoint, data):
     session.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_a_table_survives_any_edit(tmp_path_factory, data):
     """Bytes cut out, put in and swapped: rows that still read as rows, or an error of one line."""
