@@ -43,7 +43,7 @@ class Ahead:
             self._key, self._expected = key, tuple(self._expect(start, began + horizon + HOUR, at, last))
         running = [_hour(last, at)] if last and last.end > at else []
         to_come = ((hour, known) for hour, known in self._expected if at < hour.end and hour.start < end)
-        return (*running, *(replace(hour, age_s=_age_s(known, at)) for hour, known in to_come))
+        return (*running, *(_aged(hour, known, at) for hour, known in to_come))
 
     def _expect(self, start: datetime, end: datetime, at: datetime, last: IntensityPoint | None) -> Iterator[Dated]:
         published: Points = self._state.expected(start)
@@ -98,6 +98,12 @@ def _hour(point: IntensityPoint, at: datetime) -> Hour:
     value = point.g_per_kwh
     age_s = None if point.kind is Kind.TYPICAL else _age_s(point.end, at)
     return Hour(point.start, point.end, value, value, value, point.kind, point.source, age_s)
+
+
+def _aged(hour: Hour, known: datetime | None, at: datetime) -> Hour:
+    """Written out: ``replace`` takes ten times as long, and there may be two thousand of them in a tick."""
+    age_s = _age_s(known, at)
+    return Hour(hour.start, hour.end, hour.g_per_kwh, hour.low, hour.high, hour.kind, hour.by, age_s)
 
 
 def _issued(published: Points, step: Expected) -> datetime | None:

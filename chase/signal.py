@@ -19,7 +19,8 @@ from chase.clock import Clock
 from chase.endpoint import Endpoint
 from chase.outliers import FACTOR, Gate, Vouch, differ
 from chase.outlook import FALLBACK, FRESH, STALE, Hour, Outlook
-from chase.source import Identity, Points, SourceState, checked, foreign
+from chase.signal_events import SignalEvents, held_text, minute
+from chase.source import Points, SourceState, checked, foreign
 from providers.base import (
     AuthError,
     IntensityPoint,
@@ -90,7 +91,7 @@ class GridSignal:
         self._states = [SourceState(source, self.new_gate(), node) for source in sources]
         self._ahead = {id(state): Ahead(state, self._typical_at) for state in self._states}
         self._wants = wants
-        self._on_event = on_event
+        self._events = SignalEvents(region, on_event)
         self._lock = threading.Lock()  # guards the points, never held while a source is asked
         self._polling = threading.Lock()
         self._gone_by: datetime | None = None  # the end of the observed interval last gone by
@@ -221,13 +222,10 @@ class GridSignal:
         since = self._since(state, at)
         seen, fault = self._answer(state.observing, began_s, at, lambda: self._observe(state, since, at))
         expected, no_forecast = (None, None)
-        if isinstance(fault, _FOR_BOTH):
-            state.forecasting.put_off(fault, self._clock.monotonic())
-        else:
+        if not isinstance(fault, _FOR_BOTH):
             expected, no_forecast = self._answer(state.forecasting, began_s, at, lambda: self._forecast(state, at))
         learnt = self._learn(state, seen or (), expected or ())
-        self._tell_observed(state, seen, fault)
-        self._tell_forecast(state, expected, no_forecast)
+        self._settle(state, (seen, fault), (expected, no_forecast))
         if seen:
             state.reached = min(since, state.reached or since)
             learnt |= self._reach_back(state, at)
@@ -244,6 +242,21 @@ class GridSignal:
         except ProviderError as error:
             return None, error
 
+    def _settle(self, state: SourceState, observed: Asked, expected: Asked) -> None:
+        """Write down how both have fared."""
+        now_s, at = self._clock.monotonic(), self._clock.now()
+        for fault, other in ((observed[1], state.forecasting), (expected[1], state.observing)):
+            if isinstance(fault, _FOR_BOTH):
+                other.put_off(fault, now_s)
+        if observed[0] is not None:
+            self._events.answered(state, at)
+        if observed[1] is not None:
+            self._events.failed(state, observed[1], now_s, at)
+        if expected[0] is not None:
+            state.forecasting.answered(at)
+        if expected[1] is not None:
+            self._events.no_forecast(state, expected[1], now_s, at)
+
     def _since(self, state: SourceState, at: datetime) -> datetime:
         """All that percentiles need, or what may have been revised, and what was missed."""
         first = at - timedelta(hours=min(self._limits.percentile_h, self._limits.history_h))
@@ -256,7 +269,7 @@ class GridSignal:
             return ()
         found = tuple(state.provider.observe(since, at + _INSTANT))
         if not found:
-            raise NoData(f"it has nothing of the time since {since:%Y-%m-%d %H:%MZ}")
+            raise NoData(f"it has nothing of the time since {minute(since)}")
         return found
 
     @staticmethod
@@ -285,6 +298,10 @@ class GridSignal:
         try:
             with foreign():
                 found = self._right(checked(state.provider.observe(start, reached)))
+        except RateLimited as error:
+            state.observing.put_off(error, self._clock.monotonic())
+            state.reached = reached
+            return False
         except ProviderError:
             return False
         with self._lock:
@@ -304,10 +321,10 @@ class GridSignal:
             before, held = state.identity, dict(state.gate.held)
             new = state.take(begun, forecast, self._vouch(state))
             state.forget(now - timedelta(hours=self._limits.history_h), now)
-        self._tell_ahead(state, len(observed) - len(begun))
+        self._events.ahead_of_time(state, len(observed) - len(begun))
         if before is not None and state.identity is not None and state.identity != before:
-            self._tell_changed(state, before, state.identity)
-        self._tell_held(state, [point for start, point in state.gate.held.items() if held.get(start) != point])
+            self._events.changed(state, before, state.identity)
+        self._events.held(state, [point for start, point in state.gate.held.items() if held.get(start) != point])
         self._keep(new)
         return bool(new)
 
@@ -323,7 +340,7 @@ class GridSignal:
                 with self._lock:
                     taken = state.reconsider(self._vouch(state))
                 if taken:
-                    self._tell_held(state, [])
+                    self._events.held(state, [])
                 changed |= taken
         return changed
 
@@ -341,56 +358,6 @@ class GridSignal:
 
         return vouch
 
-    # -- what is said -------------------------------------------------------------------------------------------------
-
-    def _event(self, code: str, severity: str, text: str) -> None:
-        self._on_event(code, severity, text, region=self.region)
-
-    def _tell_observed(self, state: SourceState, seen: Points | None, fault: ProviderError | None) -> None:
-        now = self._clock.now()
-        if fault is not None and state.observing.failed(fault, self._clock.monotonic(), now):
-            good = state.observing.last_good
-            last = f" (last good {good:%Y-%m-%d %H:%MZ})" if good else ""
-            self._event("source-failed", "warning", f"{state.label}: {state.problem}{last}")
-        if seen is not None and (since := state.observing.answered(now)) is not None:
-            self._event(
-                "source-back", "info", f"{state.label} answers again; it was down since {since:%Y-%m-%d %H:%MZ}"
-            )
-
-    def _tell_forecast(self, state: SourceState, points: Points | None, fault: ProviderError | None) -> None:
-        now_s, at = self._clock.monotonic(), self._clock.now()
-        if points is not None:
-            state.forecasting.answered(at)
-        if fault is None:
-            return
-        if isinstance(fault, _FOR_BOTH):
-            state.observing.put_off(fault, now_s)
-        is_first = not state.forecasting.problem
-        state.forecasting.failed(fault, now_s, at)
-        if is_first:
-            text = f"{state.label} gives no forecast: {state.forecasting.problem}"
-            self._event("forecast-failed", "info", text)
-
-    def _tell_ahead(self, state: SourceState, count: int) -> None:
-        if count and not state.runs_ahead:
-            text = (
-                f"{state.label} says of {count} interval(s) to come that they were observed: ignored; is a clock wrong?"
-            )
-            self._event("clock-skew", "warning", text)
-        state.runs_ahead = bool(count)
-
-    def _tell_changed(self, state: SourceState, before: Identity, after: Identity) -> None:
-        text = f"{state.label} gives {' '.join(after)} now: its history of {' '.join(before)} is left out"
-        self._event("source-changed", "info", text)
-
-    def _tell_held(self, state: SourceState, fresh: Points) -> None:
-        """Once when it begins, and once when it is over."""
-        was_in_doubt, state.in_doubt = state.in_doubt, bool(fresh) or state.doubted is not None
-        if fresh and not was_in_doubt:
-            self._event("outlier-held", "warning", _held_text(state, fresh[-1]))
-        elif was_in_doubt and not state.in_doubt:
-            self._event("outlier-over", "info", f"{state.label}: the value to go by is no longer in doubt")
-
 
 def _is_typical(point: IntensityPoint | None) -> bool:
     return point is not None and point.kind is Kind.TYPICAL
@@ -405,13 +372,8 @@ def _comparable(one: SourceState, other: SourceState) -> bool:
 
 
 def _note(state: SourceState) -> str:
-    doubted = _held_text(state, state.doubted) if state.doubted is not None else ""
+    doubted = held_text(state, state.doubted) if state.doubted is not None else ""
     return "; ".join(filter(None, (state.observing.outage, doubted)))
-
-
-def _held_text(state: SourceState, point: IntensityPoint) -> str:
-    said = f"{point.g_per_kwh:g} g/kWh for {point.start:%Y-%m-%d %H:%MZ}"
-    return f"{state.label} says {said}, far from all it said before: held back until it is confirmed"
 
 
 def _as_point(hour: Hour, state: SourceState, at: datetime) -> IntensityPoint:

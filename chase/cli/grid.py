@@ -13,6 +13,7 @@ from chase.build import session_of, signal_of
 from chase.cli import options
 from chase.cli.group import DefaultGroup
 from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say_more
+from chase.cli.signal_history import history
 from chase.cli.signal_prices import prices
 from chase.cli.status import signal_lines
 from chase.cli.where import database
@@ -41,12 +42,15 @@ _COLUMNS = (
 @click.group(
     cls=DefaultGroup,
     short_help="Show the grid's carbon intensity and prices.",
-    epilog=options.example("chase signal", "chase signal de --refresh", "chase signal prices gb"),
+    epilog=options.example(
+        "chase signal", "chase signal de --refresh", "chase signal history gb", "chase signal prices gb"
+    ),
 )
 def signal() -> None:
     """Show the grid's carbon intensity and prices: 'chase signal REGION' is 'chase signal show REGION'."""
 
 
+signal.add_command(history)
 signal.add_command(prices)
 
 
