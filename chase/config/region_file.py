@@ -19,8 +19,11 @@ _BESIDE = ("sources", "prices", "typical", "policy", "signal")
 _LISTS = ("sources", "prices")
 _TABLES = ("region", *_BESIDE)
 # What is known of a provider without asking it. One that is in none of these may give what its options say.
-_ONLY_SCOPE = dict.fromkeys(("caiso", "energinet", "neso", "open_electricity", "rte"), "direct")
-_SCOPE_UNSAID = dict.fromkeys(("eia", "electricity_maps", "entsoe", "ieso", "smard"), "lifecycle")
+_ONLY_SCOPE = dict.fromkeys(("caiso", "energinet", "neso", "rte"), "direct")
+_SCOPE_UNSAID = {
+    **dict.fromkeys(("eia", "electricity_maps", "entsoe", "ieso", "smard"), "lifecycle"),
+    "open_electricity": "direct",
+}
 _ONLY_AVERAGE = {*_ONLY_SCOPE, *_SCOPE_UNSAID, "energy_charts"}
 _SIGNAL_UNSAID = {"watttime": "marginal"}
 _CURRENCY_UNSAID = {"energinet": "EUR", "energy_charts": "EUR", "entsoe": "EUR", "octopus": "GBP"}

@@ -9,9 +9,11 @@ import pytest
 from pydantic import SecretStr
 
 from chase.config import load, load_region, region_file
+from chase.config.models import SignalConfig
 from chase.config.regions import SourceConfig
 from chase.errors import ConfigError
 from providers import registry
+from providers.base import BadRequest
 
 SECRET = "Hunter2-abcdef"
 
@@ -138,8 +140,7 @@ def test_defaults_in_a_region_file_are_checked_as_settings(write, region_text, e
         "policy.dwel_s is not a setting; did you mean dwell_s?",
         "policy.eta = 2",
         "signal.fresh_s = 0",
-        "signal.policy is not a setting; there are fresh_s, usable_s, history_h, percentile_h, outlier_factor, "
-        "timeout_connect_s, timeout_read_s",
+        f"signal.policy is not a setting; there are {', '.join(SignalConfig.model_fields)}",
     ]
 
 
@@ -244,6 +245,16 @@ _MIXED = [
     ("lifecycle", "file", 'path = "a.csv", scope = "direct"', 13, "they are never mixed, so make them one"),
     ("direct", "file", 'path = "a.csv", scope = "lifecycle"', 13, 'region.scope is "direct"'),
     ("direct", "static", 'scope = "lifecycle"', 13, 'region.scope is "direct"'),
+    *(
+        ("lifecycle", name, "", 11, f"sources.0 ({name}) gives direct intensities only")
+        for name in ("caiso", "energinet", "rte")
+    ),
+    *(
+        ("direct", name, "", 10, f"sources.0 ({name}) gives lifecycle intensities unless told")
+        for name in ("eia", "entsoe", "ieso", "smard")
+    ),
+    ("lifecycle", "open_electricity", "", 10, "sources.0 (open_electricity) gives direct intensities unless told"),
+    ("direct", "energy_charts", 'scope = "lifecycle"', 13, 'sources.0.options.scope = "lifecycle" and region.scope'),
 ]
 
 
@@ -271,6 +282,10 @@ def test_a_source_of_another_scope_than_the_regions_is_refused(
         *((scope, "file", 'path = "a.csv"') for scope in ("direct", "lifecycle")),
         *((scope, "file", 'path = "a.csv", scope = "unspecified"') for scope in ("direct", "lifecycle")),
         *((scope, "static", "") for scope in ("direct", "lifecycle")),
+        *((scope, "energy_charts", "") for scope in ("direct", "lifecycle")),
+        *(("direct", name, "") for name in ("caiso", "energinet", "open_electricity", "rte")),
+        *(("lifecycle", name, "") for name in ("eia", "entsoe", "ieso", "smard")),
+        *(("direct", name, 'scope = "direct"') for name in ("eia", "entsoe", "ieso", "smard", "open_electricity")),
     ],
 )
 def test_a_source_of_the_regions_scope_or_of_none_is_taken(write, region_text, scope, provider, options):
@@ -330,8 +345,94 @@ def test_a_source_of_another_signal_is_refused(tmp_path):
     """Average and marginal intensities are never mixed: a file source that says marginal in an average region."""
     file = tmp_path / "lab.toml"
     file.write_text(
-        '[region]\nid = "lab"\nname = "Lab"\ntime_zone = "UTC"\nsignal = "average"\nscope = "direct"\ncurrency = "EUR"\n'
-        '[[sources]]\nprovider = "file"\nzone = "XX"\noptions = { path = "x.csv", scope = "direct", signal = "marginal" }\n'
+        '[region]\nid = "lab"\nname = "Lab"\ntime_zone = "UTC"\nsignal = "average"\nscope = "direct"\n'
+        'currency = "EUR"\n[[sources]]\nprovider = "file"\nzone = "XX"\n'
+        'options = { path = "x.csv", scope = "direct", signal = "marginal" }\n'
     )
     with pytest.raises(ConfigError, match=r"sources\.0\.options\.signal = .marginal. and region\.signal is .average."):
         load_region(file)
+
+
+# What is believed of providers
+
+
+ZONES = {
+    "caiso": "US-CAL-CISO",
+    "eia": "US-CAL-CISO",
+    "energinet": "DK-DK1",
+    "energy_charts": "DE",
+    "entsoe": "FR",
+    "ieso": "CA-ON",
+    "neso": "GB",
+    "octopus": "GB",
+    "open_electricity": "NSW1",
+    "rte": "FR",
+    "smard": "DE",
+}
+
+
+def _made(provider: str, *, create=registry.create, **options: object):
+    given = {"zone": ZONES.get(provider, "GB"), "options": options, "token": "user:t", "base_url": None}
+    return create(provider, session=_Answers({}), now=lambda: _NOW, **given)
+
+
+@pytest.mark.parametrize("provider", region_file._ONLY_SCOPE)
+def test_a_provider_of_one_scope_has_no_option_for_another(provider):
+    """What is refused in a region of another scope could not have been told otherwise."""
+    with pytest.raises(BadRequest, match="scope"):
+        _made(provider, scope="lifecycle")
+
+
+@pytest.mark.parametrize(
+    ("provider", "scope"), [item for item in region_file._SCOPE_UNSAID.items() if item[0] != "electricity_maps"]
+)
+def test_a_provider_that_is_not_told_gives_the_scope_that_is_assumed(provider, scope):
+    """The default in the code is the one that the check believes in, and it takes the option."""
+    assert _made(provider)._scope == scope
+    assert _made(provider, scope="direct")._scope == "direct"
+
+
+@pytest.mark.parametrize("provider", sorted(region_file._ONLY_AVERAGE))
+def test_a_provider_of_averages_has_no_option_signal(provider):
+    """So it cannot serve a marginal region, whatever is said."""
+    with pytest.raises(BadRequest, match="signal"):
+        _made(provider, signal="marginal")
+
+
+def test_watttime_gives_marginal_intensities_unless_told():
+    """The default in the code is the one that the check believes in."""
+    assert _made("watttime")._signal == region_file._SIGNAL_UNSAID["watttime"] == "marginal"
+
+
+@pytest.mark.parametrize(
+    ("signal", "provider", "options", "said"),
+    [
+        ("average", "watttime", "", 'gives marginal intensities unless told, and region.signal is "average"'),
+        ("marginal", "watttime", 'signal = "average"', 'sources.0.options.signal = "average" and region.signal is'),
+        ("marginal", "neso", "", "sources.0 (neso) gives average intensities only"),
+        ("marginal", "electricity_maps", 'scope = "direct"', "gives average intensities only"),
+        ("average", "file", 'path = "a.csv", signal = "marginal"', "they are never mixed, so make them one"),
+    ],
+)
+def test_average_and_marginal_are_never_mixed(write, region_text, *, signal, provider, options, said):
+    """By what is said, by what is not said, or by what the provider is."""
+    text = _with_source(region_text, "direct", provider, options).replace('"average"\nscope', f'"{signal}"\nscope')
+
+    assert said in _error(write(text, "home.toml"))
+
+
+@pytest.mark.parametrize(("signal", "options"), [("marginal", ""), ("average", 'signal = "average"')])
+def test_watttime_serves_a_region_of_its_signal(write, region_text, signal, options):
+    """Marginal as it is, average where it is told."""
+    text = _with_source(region_text, "direct", "watttime", options).replace('"average"\nscope', f'"{signal}"\nscope')
+
+    assert load_region(write(text, "home.toml")).signal == signal
+
+
+@pytest.mark.parametrize(("provider", "currency"), region_file._CURRENCY_UNSAID.items())
+def test_a_provider_of_prices_gives_the_currency_that_is_assumed(provider, currency):
+    """Where it takes an option, its default in the code is the one that the check believes in."""
+    options = {"gsp": "C"} if provider == "octopus" else {}
+    made = _made(provider, create=registry.create_prices, **options)
+
+    assert getattr(made, "_currency", currency) == currency

@@ -43,13 +43,8 @@ EUROPE = {
     *("at", "be", "bg", "ch", "cz", "ee", "fi", "gr", "hr", "hu", "ie", "is", "it", "lt", "lu", "lv", "pt", "ro", "rs"),
     *("si", "sk"),
 }
-KEYLESS = {"caiso", "energinet", "energy_charts", "ieso", "neso", "rte", "smard"}
-TOKENS = {
-    "eia": "EIA_API_KEY",
-    "electricity_maps": "ELECTRICITYMAPS_TOKEN",
-    "entsoe": "ENTSOE_TOKEN",
-    "open_electricity": "OPENELECTRICITY_API_KEY",
-}
+KEYLESS = {"caiso", "energinet", "energy_charts", "ieso", "neso", "open_electricity", "rte", "smard"}
+TOKENS = {"eia": "EIA_API_KEY", "electricity_maps": "ELECTRICITYMAPS_TOKEN", "entsoe": "ENTSOE_TOKEN"}
 ODBL = "Contains information from Electricity Maps, made available under the Open Database License (ODbL) 1.0"
 NOTICE = (config_dir().parent / "NOTICE").read_text()
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -107,10 +102,10 @@ def test_a_keyless_source_is_first_or_second(region):
 
 
 def test_the_regions_without_a_keyless_source_are_these():
-    """Where nobody gives intensity or a mix without a key: the US but for California, Australia, and some others."""
+    """Where nobody gives intensity or a mix without a key: the US but for California, and some others."""
     without = {region for region in SHIPPED if not KEYLESS & {s.provider for s in REGIONS[region].sources}}
 
-    assert {region for region in without if not region.startswith(("us-", "au-"))} == {
+    assert {region for region in without if not region.startswith("us-")} == {
         "br-cs",
         "ca-ab",
         "ca-bc",
@@ -120,7 +115,7 @@ def test_the_regions_without_a_keyless_source_are_these():
         "it-no",
         "za",
     }
-    assert {region for region in SHIPPED if region.startswith(("us-", "au-"))} - without == {"us-cal-ciso"}
+    assert {region for region in SHIPPED if region.startswith("us-")} - without == {"us-cal-ciso"}
 
 
 @every
@@ -138,10 +133,12 @@ def test_sources_are_asked_for_the_regions_scope(region):
     found = REGIONS[region]
 
     for source in found.sources:
-        if source.provider in {"eia", "electricity_maps", "entsoe", "ieso", "smard"}:
+        if source.provider in {"eia", "electricity_maps", "entsoe", "ieso", "open_electricity", "smard"}:
             assert source.options["scope"] == found.scope
-        if source.provider in {"caiso", "energinet", "neso", "open_electricity", "rte"}:
+        if source.provider in {"caiso", "energinet", "neso", "rte"}:
             assert found.scope == "direct"
+        if source.provider == "open_electricity":
+            assert source.options["feed"] == "public"
         if source.provider == "energy_charts":
             assert found.scope == "lifecycle"
             assert "scope" not in source.options
