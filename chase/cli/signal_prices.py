@@ -35,9 +35,7 @@ _COLUMNS = (
     epilog=options.example("chase signal prices", "chase signal prices gb --refresh --hours 12 --json"),
 )
 @click.argument("region", required=False)
-@click.option(
-    "--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network."
-)
+@click.option("--refresh", is_flag=True, help="Ask the sources now; without it nothing goes over the network.")
 @click.option(
     "--hours", type=options.Whole(1, 48), default=24, show_default=True, help="How many hours ahead, from now on."
 )

@@ -1,7 +1,9 @@
-"""What may be configured, written from the models: ``config/chase.toml`` and the tables of ``docs/configuration.md``.
+"""What may be configured, written from the models: ``config/chase.toml``, the tables of ``docs/configuration.md``, and
+the list of regions in ``docs/regions.md``.
 
 python -m chase.config.reference toml > config/chase.toml
 python -m chase.config.reference tables
+python -m chase.config.reference regions
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
@@ -17,7 +20,9 @@ from pydantic.fields import FieldInfo
 
 from chase.config.models import Config
 from chase.config.problems import model_in, show
+from chase.config.region_file import load_region
 from chase.config.regions import RegionConfig, SourceConfig, TypicalProfile
+from chase.config.shipped import region_ids
 
 _HEAD = """\
 # Settings of the chase service: every key, with its unit and its default.
@@ -44,6 +49,25 @@ def tables() -> str:
         _table("Region file: [typical]", "The last fallback", TypicalProfile),
     ]
     return "\n".join(parts)
+
+
+def regions() -> str:
+    """A Markdown table of the regions that ship."""
+    head = "| region | place | sources, in order | scope | prices | typical, g/kWh |\n|---|---|---|---|---|---|\n"
+    return head + "".join(_region_row(load_region(name)) for name in region_ids())
+
+
+def _region_row(region: RegionConfig) -> str:
+    sources, prices = (", ".join(map(_asked, given)) for given in (region.sources, region.prices))
+    typical = region.typical
+    mean = fmean(value for month in typical.table for value in month) if typical else 0.0
+    about = f"{mean:.0f}, {'flat' if typical and typical.flat else 'hourly'}" if typical else ""
+    return f"| `{region.id}` | {region.name} | {sources} | {region.scope} | {prices} | {about} |\n"
+
+
+def _asked(source: SourceConfig) -> str:
+    """A source that needs no key stands out."""
+    return source.provider if source.token_env else f"**{source.provider}**"
 
 
 def allowed(schema: Mapping[str, Any]) -> str:
@@ -110,4 +134,4 @@ def _model(field: FieldInfo) -> type[BaseModel]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write({"toml": toml, "tables": tables}[sys.argv[1]]())
+    sys.stdout.write({"toml": toml, "tables": tables, "regions": regions}[sys.argv[1]]())
