@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
+from itertools import islice, pairwise, takewhile
 from typing import Any
 
 from chase.endpoint import Endpoint, spread_s
@@ -120,7 +121,7 @@ class SourceState:
 
     def forget(self, before: datetime, now: datetime) -> None:
         for known in (self.observed, self.forecast, self.gate.held):
-            for start in [start for start in known if start < before]:
+            for start in list(takewhile(lambda start: start < before, known)):  # they ascend
                 del known[start]
         for key in [key for key in self._issued if key[0] < now - _ISSUED_KEPT]:
             del self._issued[key]
@@ -148,7 +149,8 @@ class SourceState:
             self.version += 1
 
     def _observe(self, points: Points, vouch: Vouch) -> list[IntensityPoint]:
-        new = self._news({**self.observed, **self.gate.held}, points)
+        held = self.gate.held
+        new = self._news({**self.observed, **held} if held else self.observed, points)
         if new:
             self._insert(self.observed, self.gate.sift(self.observed, new, vouch))
         return new
@@ -166,11 +168,14 @@ class SourceState:
         return [point for point in points if identity_of(point) == self.identity and _is_news(known, point)]
 
     def _insert(self, known: dict[datetime, IntensityPoint], points: Points) -> bool:
-        if points:
-            merged = sorted({**known, **{point.start: point for point in points}}.items())
+        """Sorted anew only where something comes in between: a poll replaces some and adds to the end."""
+        places = [*islice(reversed(known), 1), *(point.start for point in points if point.start not in known)]
+        known.update((point.start, point) for point in points)
+        if any(after < before for before, after in pairwise(places)):
+            merged = sorted(known.items())
             known.clear()
             known.update(merged)
-            self.version += 1
+        self.version += bool(points)
         return bool(points)
 
 
@@ -215,4 +220,4 @@ def checked(answer: Iterable[IntensityPoint]) -> tuple[IntensityPoint, ...]:
 
 def _is_news(known: dict[datetime, IntensityPoint], point: IntensityPoint) -> bool:
     old = known.get(point.start)
-    return old is None or (old.g_per_kwh, old.kind) != (point.g_per_kwh, point.kind)
+    return old is None or old.g_per_kwh != point.g_per_kwh or old.kind is not point.kind

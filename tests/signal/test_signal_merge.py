@@ -1,0 +1,60 @@
+"""A source's points stay in order, however they come, and a poll of old news costs little."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from signal_bench import HOUR, NOW, Source, point
+
+from chase.source import SourceState
+
+answers = st.lists(st.dictionaries(st.integers(0, 30), st.sampled_from([100.0, 110.0, 120.0]), max_size=8), max_size=6)
+
+
+@given(answers=answers)
+def test_the_newest_word_on_each_hour_in_order_of_time(answers):
+    """Answers in any order, with gaps filled later and values revised: one value an hour, ascending."""
+    state, last = SourceState(Source()), {}
+    for answer in answers:
+        version = state.version
+        said = [point(NOW + hour * HOUR, grams) for hour, grams in answer.items()]
+        news = {seen.start for seen in said if last.get(seen.start) != seen.g_per_kwh}
+        found = state.take(said, [])
+        last |= {seen.start: seen.g_per_kwh for seen in said}
+        assert {seen.start for seen in found} == news
+        assert (state.version > version) == bool(news)
+    assert {start: seen.g_per_kwh for start, seen in state.observed.items()} == last
+    assert all(before < after for before, after in pairwise(state.observed))
+
+
+@given(answers=answers, cut=st.integers(-2, 32))
+def test_what_is_forgotten_is_what_is_old(answers, cut):
+    """Everything that began before the limit, and nothing else."""
+    state = SourceState(Source())
+    for answer in answers:
+        state.take([point(NOW + hour * HOUR, grams) for hour, grams in answer.items()], [])
+    limit = NOW + cut * HOUR
+    kept = {start: seen for start, seen in state.observed.items() if start >= limit}
+    state.forget(limit, NOW)
+    assert state.observed == kept
+
+
+def test_a_poll_that_adds_one_value_sorts_nothing():
+    """A month of five minutes, and the next one: its keys are not compared with one another."""
+    state, step = SourceState(Source()), timedelta(minutes=5)
+    state.take([point(NOW + i * step, 100.0, step=step) for i in range(8064)], [])
+    compared = []
+
+    class Start(type(NOW)):
+        def __lt__(self, other):
+            compared.append(other)
+            return super().__lt__(other)
+
+    at = NOW + 8064 * step
+    newest = Start(at.year, at.month, at.day, at.hour, at.minute, tzinfo=at.tzinfo)
+    assert len(state.take([point(newest, 101.0, step=step)], [])) == 1
+    assert next(reversed(state.observed)) == newest
+    assert len(compared) < 20
