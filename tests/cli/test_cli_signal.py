@@ -117,7 +117,7 @@ def test_the_table_and_the_document_hold_the_same_hours(run, tmp_path, hours):
 
 def test_a_source_without_its_token_is_named_once(run, tmp_path):
     """What stands in the way of asking is said, and the page is there all the same."""
-    result = run("signal", "de", "--refresh", "--db", tmp_path / "none.sqlite")
+    result = run("signal", "br-cs", "--refresh", "--db", tmp_path / "none.sqlite")
     assert result.exit_code == 0
     assert "token" in result.stderr + result.stdout
     assert "typical" in result.stdout
