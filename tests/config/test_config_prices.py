@@ -109,11 +109,14 @@ def test_a_currency_that_a_provider_is_believed_to_give_is_taken(write, region_t
 
 
 def test_providers_of_prices_are_made_in_order(write, region_text):
-    """Options that make no sense are an error that names the region and the source."""
+    """As the file has them; options that make no sense are an error that names the region and the source."""
+    table = '\n[[prices]]\nprovider = "energy_charts"\nzone = "{}"\n'
+    right = load_region(write(region_text + table.format("AT") + table.format("DE-LU"), "home.toml"))
+    wrong = load_region(write(f'{region_text}{table.format("AT")}options = {{ bidding = "AT" }}\n', "home.toml"))
     session = Session()
-    wrong = load_region(write(region_text + PRICES.replace("path =", "pth ="), "home.toml"))
 
-    with pytest.raises(ConfigError, match=r"region home, price source file \(home\).*pth"):
+    assert [source.zone for source in prices_of(right, session=session, clock=SystemClock())] == ["AT", "DE-LU"]
+    with pytest.raises(ConfigError, match=r"region home, price source energy_charts \(AT\).*bidding_zone"):
         prices_of(wrong, session=session, clock=SystemClock())
     session.close()
 
