@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from providers.base import AuthError, ProviderError, SchemaError
@@ -26,23 +27,24 @@ SKEW_S = 5 * 60.0  # for what is under way when it ends
 _EVERY_S = 10.0
 
 
+@dataclass(slots=True)
 class Login:
-    """``credentials`` are ``user:password``. ``url`` is that of the login."""
+    """``credentials`` are ``user:password``. ``url`` is that of the login, ``name`` is for errors."""
 
-    def __init__(self, session: Session, url: str, credentials: Secret | None, name: str) -> None:
-        self._session, self._url, self._name = session, url, name
-        self._credentials = credentials
-        self._lane = Lane(f"login at {url}", _EVERY_S)
-        self._lock = threading.Lock()
-        self._header: Secret | None = None
-        self._until = float("-inf")
+    session: Session
+    url: str
+    credentials: Secret | None
+    name: str
+    _lock: threading.Lock = field(init=False, compare=False, repr=False, default_factory=threading.Lock)
+    _header: Secret | None = field(init=False, compare=False, default=None)
+    _until: float = field(init=False, compare=False, default=float("-inf"))
 
     def header(self) -> Secret:
         """For ``Authorization``; the same object while it is the same token. Raises ``ProviderError``."""
         with self._lock:
-            if self._header is None or self._session.monotonic() >= self._until:
+            if self._header is None or self.session.monotonic() >= self._until:
                 self._header = None
-                asked_at = self._session.monotonic()
+                asked_at = self.session.monotonic()
                 self._header = self._logged_in()
                 self._until = asked_at + LIFE_S - SKEW_S
             return self._header
@@ -54,20 +56,21 @@ class Login:
                 self._header = None
 
     def _logged_in(self) -> Secret:
-        basic = _basic(self._credentials)
+        basic = _basic(self.credentials)
         if basic is None:
-            raise AuthError(f"{self._name} needs a login: the variable that token_env names must hold user:password")
-        reply = self._session.get_json(self._url, headers={"Authorization": basic}, judge=self._judge, lane=self._lane)
-        bearer = _bearer(record(reply, f"{self._name}: the login"))
+            raise AuthError(f"{self.name} needs a login: the variable that token_env names must hold user:password")
+        lane = Lane(f"login at {self.url}", _EVERY_S)
+        reply = self.session.get_json(self.url, headers={"Authorization": basic}, judge=self._judge, lane=lane)
+        bearer = _bearer(record(reply, f"{self.name}: the login"))
         if bearer is None:
-            raise SchemaError(f"{self._name}: the login gave no token")
+            raise SchemaError(f"{self.name}: the login gave no token")
         return bearer
 
     def _judge(self, reply: Reply) -> ProviderError | None:
         """It refuses with a web page."""
         if reply.status not in {401, 403}:
             return None
-        said = f"{self._name}: the login was refused with {reply.status} {reply.message}".rstrip()
+        said = f"{self.name}: the login was refused with {reply.status} {reply.message}".rstrip()
         return AuthError(f"{said}: check user:password in the variable that token_env names")
 
 
