@@ -42,9 +42,9 @@ class Endpoint:
         return self.poll_s - (at.timestamp() - self.offset_s) % self.poll_s
 
     def begin(self, began_s: float, at: datetime) -> None:
-        """It is asked now. Its slots count from the start of each request, so that a slow answer costs no slot."""
+        """It is asked now, in the slot that runs or that begins within the slack. A slow answer costs no slot."""
         wait_s, slack_s = self.next_slot_s(at), min(_SLACK_SHARE * self.poll_s, _SLACK_S)
-        self.due = began_s + (wait_s if wait_s > slack_s else self.poll_s) - slack_s
+        self.due = began_s + (wait_s if wait_s > slack_s else wait_s + self.poll_s) - slack_s
 
     def answered(self, at: datetime) -> datetime | None:
         """Since when it had been down, None if it was not."""

@@ -24,6 +24,7 @@ def point(
     kind: Kind = Kind.MEASURED,
     of: Identity = DIRECT,
     step: timedelta = HOUR,
+    issued_at: datetime | None = None,
 ) -> IntensityPoint:
     signal, scope, boundary = of
     return IntensityPoint(
@@ -37,7 +38,7 @@ def point(
         boundary=boundary,
         source=source,
         fetched_at=start + step,
-        issued_at=start - HOUR if kind is Kind.FORECAST else None,
+        issued_at=(issued_at or start - HOUR) if kind is Kind.FORECAST else None,
     )
 
 
@@ -85,7 +86,7 @@ class Source:
             raise self.forecast_error
         found = {at: value for at, value in self.expected.items() if start - HOUR < at < end}
         return Series.of(
-            point(at, value, source=self.name, kind=Kind.FORECAST, of=self.of, step=self.step)
+            point(at, value, source=self.name, kind=Kind.FORECAST, of=self.of, step=self.step, issued_at=start)
             for at, value in found.items()
         )
 

@@ -35,7 +35,7 @@ class TestAges:
 
     def test_expired_falls_to_the_forecast_made_earlier(self, make, clock):
         """A source that went silent: its own forecast for this hour, labelled as a forecast."""
-        source = Source(observed={NOW - HOUR: 180.0}, expected={NOW + i * HOUR: 100.0 + i for i in range(20)})
+        source = Source(observed={NOW - HOUR: 109.0}, expected={NOW + i * HOUR: 100.0 + i for i in range(20)})
         grid = make(source)
         grid.poll()
         source.error = Transient("503")
@@ -43,11 +43,12 @@ class TestAges:
         grid.poll()
         outlook = grid.outlook()
         assert (outlook.now.g_per_kwh, outlook.now.kind, outlook.freshness) == (109.0, Kind.FORECAST, FALLBACK)
+        assert outlook.now.source in {"first", "chase+first"}
         assert "503" in outlook.note
 
     def test_without_a_forecast_of_theirs_ours_stands_in(self, make, clock):
         """A source with no forecast: our extrapolation of its history, and it says chase made it."""
-        grid = make(Source(observed={NOW - i * HOUR: 150.0 for i in range(1, 48)}))
+        grid = make(Source(observed={NOW - i * HOUR: 150.0 for i in range(1, 73)}))
         grid.poll()
         clock.advance(8 * 3600)
         now = grid.outlook().now
@@ -214,12 +215,13 @@ class TestAhead:
     def test_the_hours_to_come_are_theirs_then_ours_then_typical(self, make):
         """Each hour ahead says who expects it, without a gap or an overlap."""
         source = Source(
-            observed={NOW - i * HOUR: 100.0 for i in range(48)}, expected={NOW + i * HOUR: 90.0 for i in range(6)}
+            observed={NOW - i * HOUR: 100.0 for i in range(72)}, expected={NOW + i * HOUR: 90.0 for i in range(9)}
         )
         grid = make(source, typical=Typical())
         grid.poll()
         ahead = grid.outlook().ahead
-        assert [(hour.kind, hour.by) for hour in ahead[:6]] == [(Kind.MEASURED, "first")] + [(Kind.FORECAST, "first")] * 5
-        assert {(hour.kind, hour.by) for hour in ahead[6:]} == {(Kind.FORECAST, "chase")}
+        assert (ahead[0].kind, ahead[0].by, ahead[0].g_per_kwh) == (Kind.MEASURED, "first", 100.0)
+        assert {(hour.kind, hour.by) for hour in ahead[3:9]} == {(Kind.FORECAST, "chase+first")}
+        assert {(hour.kind, hour.by) for hour in ahead[9:]} == {(Kind.FORECAST, "chase")}
         assert all(a.end == b.start for a, b in pairwise(ahead))
         assert ahead[-1].end >= NOW + 48 * HOUR

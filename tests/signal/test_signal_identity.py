@@ -80,7 +80,7 @@ def test_a_forecast_of_another_identity_than_the_observed_is_not_used(make, othe
             finally:
                 self.of = DIRECT
 
-    source = Torn(observed={NOW - i * HOUR: 75.0 for i in range(48)}, expected={NOW + HOUR: 500.0})
+    source = Torn(observed={NOW - i * HOUR: 75.0 for i in range(72)}, expected={NOW + HOUR: 500.0})
     grid = make(source)
     for _ in range(3):
         grid.poll()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,23 +87,32 @@ def test_a_longer_wait_is_kept_whole_from_the_answer_on(make, clock, error, wait
     assert source.asked == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     poll_s=st.floats(1, 3600),
     takes=st.lists(st.floats(0, 0.9), min_size=2, max_size=20),
-    late=st.floats(0, 0.04),
+    late=st.floats(-0.04, 0.04),
+    began_s=st.floats(0, 86400),
 )
-def test_a_timer_that_is_a_little_late_or_early_misses_no_slot(poll_s, takes, late):
-    """Whatever part of its slot each answer takes, and with a timer that jitters by less than the slack."""
-    clock = ManualClock(NOW)
+def test_a_timer_that_is_a_little_late_or_early_misses_no_slot(poll_s, takes, late, began_s):
+    """Whatever part of its slot each answer takes, and with a timer that jitters by less than the slack: one request
+    when it starts, unless its slot is about to begin, and one in each slot from then on.
+    """
+    clock = ManualClock(NOW + timedelta(seconds=began_s))
     source = Source(observed={NOW - HOUR: 1.0}, poll_s=poll_s, clock=clock)
     grid = GridSignal("xx", [source], clock=clock, limits=Limits(history_h=168))
+    first_s = grid.next_slot_s
+    grid.poll()
+    asked = [source.asked]
     jitter_s = late * min(poll_s, 300)
     for n, share in enumerate(takes):
         source.takes_s = share * poll_s
-        clock.advance(max(0.0, n * poll_s + (jitter_s if n % 2 else 0.0) - clock.monotonic()))
+        clock.advance(max(0.0, first_s + n * poll_s + (jitter_s if n % 2 else 0.0) - clock.monotonic()))
         grid.poll()
-    assert source.asked == len(takes)
+        asked.append(source.asked)
+    assert asked[0] == 1
+    assert asked[1] in {1, 2}
+    assert [later - earlier for earlier, later in pairwise(asked[1:])] == [1] * (len(takes) - 1)
 
 
 def test_a_fault_of_ours_does_not_ask_again_at_once(make, clock):
