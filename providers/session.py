@@ -24,6 +24,7 @@ from providers.reply import Body, Judge, Reply, judge_by_status, read
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+    from providers.redact import Secret
     from providers.transport import RawReply, Transport
 
 T = TypeVar("T")
@@ -96,6 +97,10 @@ class Session:
                 self._shared[key] = make()
             found: T = self._shared[key]
             return found
+
+    def protect(self, secret: Secret) -> None:
+        """Mask it as those that are sent, where it is only a part of what is sent."""
+        self._redactor.protect(secret)
 
     def close(self) -> None:
         """Wakes whoever waits in ``get``; they get ``Transient``."""

@@ -56,9 +56,10 @@ class Login:
                 self._header = None
 
     def _logged_in(self) -> Secret:
-        basic = _basic(self.credentials)
-        if basic is None:
+        basic, password = _basic(self.credentials)
+        if not basic:
             raise AuthError(f"{self.name} needs a login: the variable that token_env names must hold user:password")
+        self.session.protect(password)
         lane = Lane(f"login at {self.url}", _EVERY_S)
         reply = self.session.get_json(self.url, headers={"Authorization": basic}, judge=self._judge, lane=lane)
         bearer = _bearer(record(reply, f"{self.name}: the login"))
@@ -77,11 +78,12 @@ class Login:
 # Functions of their own, so that no traceback of ours has a credential among its locals.
 
 
-def _basic(credentials: Secret | None) -> Secret | None:
-    user, colon, password = credentials.reveal().partition(":") if credentials else ("", "", "")
-    if not (user and colon and password):
-        return None
-    return Secret(f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}")
+def _basic(credentials: Secret | None) -> tuple[Secret, Secret]:
+    """The header and the password in it, both empty where one of the two parts is missing."""
+    user, _, password = credentials.reveal().partition(":") if credentials else ("", "", "")
+    if not (user and password):
+        return Secret(""), Secret("")
+    return Secret(f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"), Secret(password)
 
 
 def _bearer(reply: Mapping[str, object]) -> Secret | None:

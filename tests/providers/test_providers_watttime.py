@@ -485,6 +485,14 @@ def test_no_secret_is_told(make, server, caplog):
             assert PASSWORD not in said
 
 
+def test_a_password_that_is_echoed_in_plain_is_masked(make, server):
+    """A login page may repeat what it was given."""
+    server.answer_with(as_json({"error": f"{PASSWORD} is not the password of {USER}"}, 401))
+    with pytest.raises(AuthError, match=r"\*\*\* is not the password of rack") as caught:
+        _hours(make())
+    assert PASSWORD not in f"{caught.value!r}"
+
+
 # Anything at all
 
 
