@@ -15,7 +15,7 @@ import pytest
 from pages import ROOT, examples, page, quoted, rows, section
 
 from chase.clock import ManualClock
-from chase.config import load, load_region
+from chase.config import load, load_region, region_file
 from providers import columns, registry
 from providers.base import BadRequest, Kind
 from providers.session import Session
@@ -26,19 +26,50 @@ NOW = datetime(2026, 3, 4, 9, 20, tzinfo=UTC)
 PAGE = "\n".join([page("sources.md"), *(path.read_text() for path in sorted((ROOT / "docs/sources").glob("*.md")))])
 TOML = examples(PAGE, "toml")
 REGIONS = [text for text in TOML if "[region]" in text]
+PRICES = [text for text in TOML if "[[prices]]" in text and "[region]" not in text]
 SOURCES = [text for text in TOML if "[[sources]]" in text and "[region]" not in text]
 PROVIDER, SUITE = examples(PAGE, "python")
-NEEDED = {"file": {"path": "grid.csv"}, "static": {"g_per_kwh": [[100] * 24] * 12}}
-ZONES = {"neso": "GB"}
+MEANING = {"signal": "average", "scope": "direct"}
+NEEDED = {
+    "carbon_aware_sdk": MEANING,
+    "file": {"path": "grid.csv"},
+    "octopus": {"gsp": "C"},
+    "prometheus": {"query": "grid", **MEANING},
+    "static": {"g_per_kwh": [[100] * 24] * 12},
+}
+ZONES = {
+    "caiso": "US-CAL-CISO",
+    "eia": "US-CAL-CISO",
+    "energinet": "DK1",
+    "energy_charts": "DE",
+    "entsoe": "FR",
+    "ieso": "CA-ON",
+    "neso": "GB",
+    "octopus": "GB",
+    "open_electricity": "NSW1",
+    "rte": "FR",
+    "smard": "DE",
+}
+PRICE_ZONES = {"energy_charts": "DE-LU"}
+ADDRESSES = dict.fromkeys(("carbon_aware_sdk", "chase", "prometheus"), "http://127.0.0.1:9")
 HEADER = """
 [region]
 id = "home"
 name = "Home"
 time_zone = "Europe/London"
-signal = "average"
+signal = "{signal}"
 scope = "{scope}"
 currency = "GBP"
 """
+
+
+def header(source):
+    """A region into which the source fits: of its scope and signal, as its options or else its provider say."""
+    options = source.get("options", {})
+    unsaid = region_file._SCOPE_UNSAID | region_file._ONLY_SCOPE
+    scope = options.get("scope", unsaid.get(source["provider"], "direct"))
+    signal = options.get("signal", region_file._SIGNAL_UNSAID.get(source["provider"], "average"))
+    return HEADER.format(scope="direct" if scope == "unspecified" else scope, signal=signal)
 
 
 def at_now():
@@ -46,8 +77,13 @@ def at_now():
 
 
 def made(name, session, **options):
-    zone = ZONES.get(name, "home")
-    return registry.create(name, zone=zone, options=options, token=None, base_url=None, session=session, now=at_now)
+    given = {"options": options, "token": None, "base_url": ADDRESSES.get(name), "session": session, "now": at_now}
+    return registry.create(name, zone=ZONES.get(name, "home"), **given)
+
+
+def made_prices(name, session, **options):
+    given = {"options": options, "token": None, "base_url": None, "session": session, "now": at_now}
+    return registry.create_prices(name, zone=PRICE_ZONES.get(name, ZONES.get(name, "home")), **given)
 
 
 @pytest.fixture
@@ -74,7 +110,7 @@ def test_there_is_something_of_each_kind():
     """A region, a source of every provider that a region file may name, a file in each format, a package."""
     named = [source["provider"] for text in REGIONS + SOURCES for source in tomllib.loads(text)["sources"]]
     assert REGIONS
-    assert set(named) == {"file", "neso", "electricity_maps"}
+    assert set(named) == set(registry.names()) - {"static"}
     assert all(examples(PAGE, form) for form in FORMATS)
 
 
@@ -91,18 +127,38 @@ def test_a_region_example_is_a_region(text, write):
 @pytest.mark.parametrize("text", SOURCES)
 def test_a_source_example_fits_into_a_region(text, write):
     """Under a [region] of its scope it loads."""
-    (source,) = tomllib.loads(text)["sources"]
-    region = load_region(write(HEADER.format(scope=source["options"].get("scope", "direct")) + text))
-    assert region.sources[0].provider == source["provider"]
+    sources = tomllib.loads(text)["sources"]
+    region = load_region(write(header(sources[0]) + text))
+    assert [source.provider for source in region.sources] == [source["provider"] for source in sources]
+
+
+@pytest.mark.parametrize("text", PRICES)
+def test_a_price_example_fits_into_a_region(text, write, session):
+    """Under a [region] of its currency it loads, and each provider takes what the example gives it."""
+    prices = tomllib.loads(text)["prices"]
+    currency = (
+        prices[0].get("options", {}).get("currency", region_file._CURRENCY_UNSAID.get(prices[0]["provider"], "EUR"))
+    )
+    region = HEADER.format(scope="direct", signal="average").replace("GBP", currency)
+    source = '[[sources]]\nprovider = "file"\nzone = "home"\noptions = { path = "a.csv" }\n'
+    loaded = load_region(write(region + source + text))
+    for price in loaded.prices:
+        made = registry.create_prices(price.provider, **_given(price, session))
+        assert made.zone == price.zone
 
 
 @pytest.mark.parametrize("text", REGIONS + SOURCES)
-def test_the_options_of_an_example_are_known(text, session):
+def test_the_options_of_an_example_are_known(text, write, session):
     """Each provider takes what the example gives it; nothing is asked."""
-    for source in tomllib.loads(text)["sources"]:
-        given = {"zone": source["zone"], "options": source["options"]}
-        made = registry.create(source["provider"], **given, token=None, base_url=None, session=session, now=at_now)
-        assert made.zone == source["zone"]
+    for source in load_region(
+        write(text if "[region]" in text else header(tomllib.loads(text)["sources"][0]) + text)
+    ).sources:
+        assert registry.create(source.provider, **_given(source, session)).zone == source.zone
+
+
+def _given(source, session):
+    given = {"zone": source.zone, "options": source.options, "base_url": source.base_url}
+    return {**given, "token": None, "session": session, "now": at_now}
 
 
 def test_a_scope_that_contradicts_the_region_is_refused(write):
@@ -114,7 +170,7 @@ def test_a_scope_that_contradicts_the_region_is_refused(write):
     ):
         source = f'[[sources]]\nprovider = "{provider}"\nzone = "{zone}"\noptions = {options}\n'
         with pytest.raises(Exception, match="never mixed"):
-            load_region(write(HEADER.format(scope=scope) + source))
+            load_region(write(HEADER.format(scope=scope, signal="average") + source))
 
 
 def test_static_cannot_be_named_as_a_source(write):
@@ -122,30 +178,60 @@ def test_static_cannot_be_named_as_a_source(write):
     row = ",".join(["1"] * 24)
     table = f"options = {{ g_per_kwh = [{','.join([f'[{row}]'] * 12)}] }}"
     with pytest.raises(Exception, match="must be text, a number, true or false"):
-        load_region(write(HEADER.format(scope="direct") + f'[[sources]]\nprovider = "static"\nzone = "GB"\n{table}\n'))
+        load_region(
+            write(
+                HEADER.format(scope="direct", signal="average")
+                + f'[[sources]]\nprovider = "static"\nzone = "GB"\n{table}\n'
+            )
+        )
 
 
 # Options
 
 
 def known_options(name, session):
-    with pytest.raises(BadRequest, match="it knows") as caught:
-        made(name, session, **NEEDED.get(name, {}), no_such_option=1)
-    return set(str(caught.value).rsplit("it knows ", 1)[1].split(", "))
+    return _told(lambda: made(name, session, **NEEDED.get(name, {}), no_such_option=1))
+
+
+def known_price_options(name, session):
+    return _told(lambda: made_prices(name, session, **NEEDED.get(name, {}), no_such_option=1))
+
+
+def _told(make):
+    with pytest.raises(BadRequest, match=r"it knows|it has none") as caught:
+        make()
+    known = str(caught.value).partition("it knows ")[2]
+    return set(known.split(", ")) if known else set()
 
 
 def option_rows(name):
-    """Option names with their default cell, from the table of the provider's section."""
-    return {option: cells[2] for cells in rows(section(PAGE, name)) if len(cells) == 4 for option in quoted(cells[0])}
+    """Option names with their default cell, from the table of the provider's section; that of its prices is another."""
+    return _options(section(PAGE, name).partition("\n### Prices")[0])
 
 
-BUILT_IN = ["electricity_maps", "file", "neso", "static"]
+def price_rows(name):
+    part = section(PAGE, name)
+    return _options(part if name not in BUILT_IN else part.partition("\n### Prices")[2])
+
+
+def _options(text):
+    return {option: cells[2] for cells in rows(text) if len(cells) == 4 for option in quoted(cells[0])}
+
+
+BUILT_IN = registry.names()
 
 
 def test_every_provider_has_a_section():
-    """The built-in ones, and no other."""
-    assert registry.names() == BUILT_IN
-    assert all(section(PAGE, name) for name in BUILT_IN)
+    """And none of another."""
+    assert all(section(PAGE, name) for name in {*BUILT_IN, *registry.price_names()})
+    pages = {path.stem for path in (ROOT / "docs/sources").glob("*.md")}
+    assert pages - {"mix"} <= {*BUILT_IN, *registry.price_names()}
+
+
+@pytest.mark.parametrize("name", registry.price_names())
+def test_the_table_of_prices_has_exactly_the_options_of_the_code(name, session):
+    """As that of intensities."""
+    assert set(price_rows(name)) == known_price_options(name, session)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -157,19 +243,31 @@ def test_the_table_has_exactly_the_options_of_the_code(name, session):
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_default_of_the_table_is_that_of_the_code(name, session):
     """Giving it changes nothing."""
-    bare = vars(made(name, session, **NEEDED.get(name, {})))
+    bare = _inside(made(name, session, **NEEDED.get(name, {})))
     for option, cell in option_rows(name).items():
         for default in quoted(cell):
             value = tomllib.loads(f"value = {default}")["value"]
-            same = vars(made(name, session, **{**NEEDED.get(name, {}), option: value}))
+            same = _inside(made(name, session, **{**NEEDED.get(name, {}), option: value}))
             assert same == bare, (option, default)
+
+
+def _inside(value):
+    """What an object holds, and what those hold that have no equality of their own."""
+    if callable(value):
+        return getattr(value, "__qualname__", type(value))
+    if type(value).__eq__ is not object.__eq__ or not hasattr(value, "__dict__") or isinstance(value, Session):
+        return value if type(value).__eq__ is not object.__eq__ else type(value)
+    return {name: _inside(held) for name, held in vars(value).items()}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_each_value_of_the_table_is_accepted(name, session):
     """The choices that are listed are choices."""
+    known = option_rows(name)
     for cells in rows(section(PAGE, name)):
         if len(cells) != 4 or not quoted(cells[0]) or quoted(cells[0])[0] in {"path", "version"}:
+            continue
+        if quoted(cells[0])[0] not in known:
             continue
         for text in quoted(cells[1]):
             option = {quoted(cells[0])[0]: tomllib.loads(f"value = {text}")["value"]}
@@ -189,15 +287,15 @@ def test_a_range_of_the_table_is_that_of_the_code(option, low, high, session):
             made("file", session, path="grid.csv", **{option: value})
 
 
-def test_what_the_overview_says_of_polls_and_keys(session):
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_the_overview_says_of_polls_and_keys(name, session):
     """How often each is asked, and which needs a token."""
-    overview = {cells[0]: cells for cells in rows(PAGE) if len(cells) == 5 and cells[0].startswith("[`")}
-    wanted = {"neso": ("none", 900.0), "electricity_maps": ("token", 900.0), "file": ("none", 10.0)}
-    said = {"15 min": 900.0, "10 s": 10.0}
-    for name, (key, poll_s) in wanted.items():
-        cells = overview[f"[`{name}`](#{name})"]
-        can = made(name, session, **NEEDED.get(name, {})).capabilities
-        assert (cells[2], said[cells[3]]) == (key, poll_s) == ("token" if can.needs_key else "none", can.poll_s)
+    overview = {quoted(cells[0])[0]: cells for cells in rows(PAGE) if len(cells) == 4 and cells[0].startswith("[`")}
+    can = made(name, session, **NEEDED.get(name, {})).capabilities
+    number, _, unit = overview[name][3].partition(" ")
+    said = float("inf") if number == "never" else float(number) * {"s": 1, "min": 60}[unit]
+    asked = can.poll_s if name != "static" else float("inf")
+    assert (overview[name][2], said) == ("token" if can.needs_key else "none", asked)
 
 
 # Files
@@ -345,7 +443,9 @@ def test_the_entry_point_of_the_example_makes_a_provider(tmp_path, write, monkey
     monkeypatch.syspath_prepend(str(info.parent))
     monkeypatch.delitem(sys.modules, "my_grid", raising=False)
 
-    region = load_region(write(HEADER.format(scope="direct") + '[[sources]]\nprovider = "my_grid"\nzone = "XX"\n'))
+    region = load_region(
+        write(HEADER.format(scope="direct", signal="average") + '[[sources]]\nprovider = "my_grid"\nzone = "XX"\n')
+    )
     provider = made(region.sources[0].provider, session, meter="roof")
     assert type(provider).__name__ == "MyGrid"
     with pytest.raises(BadRequest, match="no option 'metre'"):
