@@ -1,46 +1,77 @@
-"""Our own forecast of one region's signal."""
+"""The forecast of one region's signal: learns from what came, and expects what comes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Expected
-from chase.forecast.simple import extrapolate
+from chase.forecast.expected import Expected
 from providers.base import IntensityPoint
 
+if TYPE_CHECKING:
+    from chase.forecast.engine import Engine
+
+Typical = Callable[[datetime], float | None]
 _WINDOW = timedelta(days=28)
 
 
 class Forecaster:
-    """Learns from what was observed and from the forecasts that a source has issued; expects what comes."""
+    """Ours, a source's where it has been good, and what is typical where neither knows enough.
 
-    def __init__(
-        self, *, step: timedelta | None = None, typical: Callable[[datetime], float | None] | None = None
-    ) -> None:
+    ``step`` is how long a step is, one of 5 to 60 minutes that divide an hour; without it, as long as what is observed
+    mostly is. ``typical`` gives what is typical of a time in g/kWh, or None. Raises ``ValueError`` for another step.
+    """
+
+    def __init__(self, *, step: timedelta | None = None, typical: Typical | None = None) -> None:
+        if step is not None:
+            _check(step)
         self._step = step
         self._typical = typical
         self._observed: tuple[IntensityPoint, ...] = ()
+        self._issued: tuple[IntensityPoint, ...] = ()
+        self._engine: Engine | None = None
+        self._engine_of: tuple[list[IntensityPoint], list[IntensityPoint]] = ([], [])
 
     def learn(self, observed: Sequence[IntensityPoint], issued: Sequence[IntensityPoint] = ()) -> None:
-        """Take in the history, and of ``issued`` how good a source's forecasts have been."""
-        del issued
-        newest = max((point.start for point in observed), default=None)
-        self._observed = tuple(point for point in observed if newest is not None and point.start > newest - _WINDOW)
+        """What there is to know: ``observed`` in place of what was given before, in any order, and of ``issued`` how
+        good a source's forecasts have been (each with its ``issued_at``, several vintages of one time). Of both the
+        last 28 days count.
+        """
+        self._observed, self._issued = tuple(observed), tuple(issued)
 
     def expect(
         self, start: datetime, end: datetime, *, at: datetime, published: Sequence[IntensityPoint] = ()
     ) -> tuple[Expected, ...]:
-        """Each step of ``[start, end)``; ``published`` are a source's newest forecasts."""
-        del published
-        known = [point for point in self._observed if point.end <= at]
-        by = OWN if len(known) > 24 else PERSISTENCE  # noqa: PLR2004  a day
-        points = extrapolate(known, start, end, made_at=at, typical=self._typical)
-        found = [Expected(p.start, p.end, p.g_per_kwh, p.g_per_kwh, p.g_per_kwh, by) for p in points]
-        return tuple(found) if found else self._from_typical(start, end)
+        """Each step of ``[start, end)`` of which anybody knows anything, by what was known at ``at``.
 
-    def _from_typical(self, start: datetime, end: datetime) -> tuple[Expected, ...]:
-        step = self._step or timedelta(hours=1)
-        steps = [start + i * step for i in range(-(-(end - start) // step))]
-        values = [(at, self._typical(at) if self._typical else None) for at in steps]
-        return tuple(Expected(at, at + step, g, g, g, TYPICAL) for at, g in values if g is not None)
+        ``published`` is a source's newest forecast. A step that was observed is given as it was.
+        """
+        return self._known_at(at).expect(start, end, published)
+
+    def _known_at(self, at: datetime) -> Engine:
+        from chase.forecast.engine import Engine
+        from chase.forecast.steps import Clockwork, Points
+
+        observed = [point for point in self._observed if at - _WINDOW < point.end and _was_seen(point, at)]
+        issued = [point for point in self._issued if at - _WINDOW < point.end and _was_said(point, at)]
+        if self._engine is None or self._engine_of != (observed, issued):
+            points = Points.of(observed)
+            self._engine = Engine(points, issued, Clockwork.of(points, self._step), self._typical)
+            self._engine_of = observed, issued
+        return self._engine
+
+
+def _was_seen(point: IntensityPoint, at: datetime) -> bool:
+    """Its interval was over, or it runs and the source had said so much of it."""
+    return point.end <= at or (point.start <= at and point.fetched_at <= at)
+
+
+def _was_said(point: IntensityPoint, at: datetime) -> bool:
+    return (point.issued_at or point.fetched_at) <= at
+
+
+def _check(step: timedelta) -> None:
+    from chase.forecast.steps import check_step
+
+    check_step(step)

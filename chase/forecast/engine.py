@@ -1,0 +1,167 @@
+"""What is expected at one time, by whatever is known by then: the model, persistence, the typical profile, a source."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+
+from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Expected
+from chase.forecast.issued import Record, named
+from chase.forecast.model import Model, width
+from chase.forecast.steps import Clockwork, History, Points
+from chase.forecast.window import Floats, Ints, remaining
+from providers.base import IntensityPoint
+
+_MODEL_DAYS = 1  # observed, below which there is only persistence
+_TYPICAL_DAYS = 7  # observed, below which the typical profile has a part in ours
+_TYPICAL_PART = 0.5
+_FURTHEST_DAYS = 14  # after what was last observed: from there on the past says less than the typical profile
+_TYPICAL_LEAD_H = 12.0
+
+Typical = Callable[[datetime], float | None]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """For steps c: median, low and high, (3, r), g/kWh, not a number where nobody says anything; and who, (r,)."""
+
+    c: Ints
+    values: Floats
+    by: list[str]
+
+
+class Engine:
+    """What was known at one time. ``issued`` are forecasts of the past, with their vintages."""
+
+    def __init__(
+        self, observed: Points, issued: Iterable[IntensityPoint], clockwork: Clockwork, typical: Typical | None
+    ) -> None:
+        self._clockwork = clockwork
+        self._history = History.of(observed, clockwork)
+        self._issued = tuple(issued)
+        self._typical = typical
+        self._records: dict[str, Record] = {}
+
+    def expect(self, start: datetime, end: datetime, published: Iterable[IntensityPoint]) -> tuple[Expected, ...]:
+        first = int(self._clockwork.first(start.timestamp()))
+        c = np.arange(first, int(self._clockwork.after(end.timestamp())))
+        if not len(c):
+            return ()
+        steps = self._with_published(self._own(c), tuple(published))
+        return tuple(self._expected(steps, start, end))
+
+    def _own(self, c: Ints) -> Steps:
+        if self._history is None:
+            return self._usual(c)
+        k = c - self._history.last
+        values, by = self._ours(c, np.maximum(k, 1))
+        values = np.where(k <= 0, self._history.at(c), values)
+        far = k > _FURTHEST_DAYS * self._history.window.d
+        if not far.any():
+            return Steps(c, values, by)
+        usual = self._usual(c)
+        far &= np.isfinite(usual.values[0])
+        return Steps(
+            c, np.where(far, usual.values, values), [TYPICAL if f else b for f, b in zip(far, by, strict=True)]
+        )
+
+    def _ours(self, c: Ints, k: Ints) -> tuple[Floats, list[str]]:
+        if self._model is None:
+            return self._persistence(c, k), [PERSISTENCE] * len(c)
+        values = self._model.at(k)
+        part = _TYPICAL_PART * (1 - self._days / _TYPICAL_DAYS)
+        if part > 0:
+            usual = self._usual_here(c)
+            values = values + np.where(np.isfinite(usual), part * (usual - values[0]), 0.0)
+        return values, [OWN] * len(c)
+
+    def _persistence(self, c: Ints, k: Ints) -> Floats:
+        """The last value, drawn towards the typical one as the day goes on."""
+        history = self._history
+        assert history is not None  # noqa: S101  asked only where there is one
+        last, h = history.window.x[-1], k / history.window.m
+        then, now = self._profile(c), self._profile(np.array([history.last]))
+        middle = last * np.ones(len(c))
+        change = then + remaining(h) * (last - now)
+        middle = np.where(np.isfinite(change), change, middle)
+        return np.concatenate([middle[None], middle + width(h, middle)])
+
+    def _usual(self, c: Ints) -> Steps:
+        values = self._profile(c)
+        spread = width(np.full(len(c), _TYPICAL_LEAD_H), values)
+        return Steps(c, np.concatenate([values[None], values + spread]), [TYPICAL] * len(c))
+
+    def _usual_here(self, c: Ints) -> Floats:
+        """The typical profile, raised to the level of what was observed."""
+        history = self._history
+        assert history is not None  # noqa: S101  asked only where there is one
+        known = history.first + np.flatnonzero(history.window.ok)
+        apart = history.window.x[history.window.ok] - self._profile(known)
+        apart = apart[np.isfinite(apart)]
+        return self._profile(c) + (apart.mean() if len(apart) else 0.0)
+
+    def _profile(self, c: Ints) -> Floats:
+        """The typical value of each step, not a number where there is none."""
+        if self._typical is None:
+            return np.full(len(c), np.nan)
+        found = [self._typical(at) for at in _times(self._clockwork, c)]
+        return np.array([np.nan if value is None else value for value in found], float)
+
+    def _with_published(self, own: Steps, published: tuple[IntensityPoint, ...]) -> Steps:
+        source = _most_common(published)
+        points = Points.of(point for point in published if point.source == source)
+        first, count = int(own.c[0]), len(own.c)
+        theirs, there = self._clockwork.values(points, first, count)
+        if not there.any():
+            return own
+        said, _ = self._clockwork.values(points, first, count, "said")
+        lead_h = np.maximum(self._clockwork.start_s(own.c) - said, 0.0) / 3600
+        if self._history is None:
+            values = np.concatenate([theirs[None], theirs + width(lead_h, theirs)])
+            omega = np.ones(count)
+        else:
+            use = there & (own.c > self._history.last)
+            values, omega = own.values.copy(), np.zeros(count)
+            if use.any():
+                record = self._record(source, self._history)
+                values[:, use], omega[use] = record.blend(own.c[use], own.values[:, use], theirs[use], lead_h[use])
+        by = [named(b, source, float(o)) if t else b for b, o, t in zip(own.by, omega, there, strict=True)]
+        return Steps(own.c, np.where(there, values, own.values), by)
+
+    def _record(self, source: str, history: History) -> Record:
+        if source not in self._records:
+            mine = (point for point in self._issued if point.source == source)
+            self._records[source] = Record(history, self._model, Points.of(mine, vintages=True))
+        return self._records[source]
+
+    def _expected(self, steps: Steps, start: datetime, end: datetime) -> Iterable[Expected]:
+        starts, ends = _times(self._clockwork, steps.c), _times(self._clockwork, steps.c + 1)
+        rows = np.maximum(steps.values, 0.0).T.tolist()
+        for since, until, (middle, low, high), by in zip(starts, ends, rows, steps.by, strict=True):
+            if not math.isnan(middle):
+                yield Expected(max(since, start), min(until, end), middle, low, high, by)
+
+    @cached_property
+    def _days(self) -> float:
+        window = None if self._history is None else self._history.window
+        return 0.0 if window is None else float(window.ok.sum()) / window.d
+
+    @cached_property
+    def _model(self) -> Model | None:
+        return None if self._history is None or self._days < _MODEL_DAYS else Model(self._history.window)
+
+
+def _times(clockwork: Clockwork, c: Ints) -> list[datetime]:
+    return [datetime.fromtimestamp(at_s, UTC) for at_s in clockwork.start_s(c)]
+
+
+def _most_common(points: Iterable[IntensityPoint]) -> str:
+    """One source at a time: they are never mixed."""
+    counts = Counter(point.source for point in points)
+    return max(sorted(counts), key=lambda name: counts[name], default="")

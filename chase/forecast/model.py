@@ -1,0 +1,172 @@
+"""Our own forecast of any lead: the base, what recent weeks confirm that it misses, and how far off both have been.
+
+Notation, beside that of ``chase.forecast.window``:
+
+    y       (r,)    x[t + k] - b, what the base missed, g/kWh; one row an hourly origin
+    beta    (p,)    argmin sum_r |y_r - X_r beta| + lambda sum_j |beta_j|^2, X scaled to unit columns: a median, since
+                    the absolute error is what is judged
+    e       (r,)    y - X beta with the beta of the other rows, in four stretches: errors of rows not yet seen, g/kWh
+    q       (2, 24) 10 and 90 % quantiles of e, for each hour of the day of the target
+
+Rows whose leads overlap have one error between them, so lambda grows with the lead: an hour ahead the correction does
+much, four days ahead next to nothing. For the same reason q is widened as Student's t is for so few independent errors.
+"""
+
+# ruff: noqa: N803, N806  X, Z and G are what the mathematics calls them
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chase.forecast.window import CALENDAR, DAY_H, Floats, Ints, Window, along, base, design
+
+LEADS_H = (1, 2, 3, 4, 6, 9, 12, 18, 24, 36, 48, 72, 96, 132, 168)
+
+_SHRINK_PER_H = 0.1  # lambda per row and hour of lead, for a full window
+_FULL_ROWS = 600
+_CALENDAR_SHRINK = 3.0  # times as much for what depends on the time alone
+_LEAST_ROWS = 48
+_PASSES = 2  # of reweighted least squares, from the mean towards the median
+_FOLDS = 4
+_LOOK_BACK_DAYS = 3  # an origin has at least so much before it
+_QUANTILES = np.array([0.1, 0.9])
+_ALIKE_H = 2.0  # errors at hours of the day this near count as errors of this hour
+
+# Where there is too little to say how far off we are: half the width of an 80 % interval, as a share of the value, by
+# lead in hours. What persistence needs on the middle one of twenty grids.
+_WIDTH_LEAD_H = np.array([0.0, 1.0, 3.0, 6.0, 12.0])
+_WIDTH = np.array([0.03, 0.08, 0.18, 0.25, 0.30])
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What the window says of one lead. ``targets`` (r,) are the steps t + k of the rows, ascending."""
+
+    beta: Floats
+    q: Floats
+    targets: Ints
+    e: Floats
+
+
+class Model:
+    """Forecasts from the end of one window. A lead's correction is worked out when it is first asked for."""
+
+    def __init__(self, window: Window) -> None:
+        self._unit = float(np.abs(window.x).max()) or 1.0  # whatever the numbers, the sums are of the order of one
+        self.window = replace(window, x=window.x / self._unit)
+        self._leads = np.array(sorted({1, *(h * window.m for h in LEADS_H)}))
+        self._known: dict[int, Correction | None] = {}
+
+    def at(self, k: Ints) -> Floats:
+        """Median, low and high of leads k >= 1, (3, r), g/kWh. A lead between two corrections has some of each."""
+        window, t = self.window, np.array([self.window.last])
+        middle, X = base(window, t, k), design(window, t, k)
+        q, hour = np.zeros((2, len(k))), window.hour(window.last + k)
+        for lead, share in self._shares(k):
+            on, found = share > 0, self._correction(lead)
+            if found is None:
+                q[:, on] += share[on] * width(k[on] / window.m, middle[on])
+            else:
+                middle[on] += share[on] * (X[on] @ found.beta)
+                q[:, on] += share[on] * found.q[:, hour[on]]
+        middle = np.clip(middle, *_bounds(window.x))
+        return self._unit * np.stack([middle, middle + np.minimum(q[0], 0), middle + np.maximum(q[1], 0)])
+
+    def errors(self, lead: int) -> tuple[Ints, Floats]:
+        """Steps of the window, ascending, and how far above our forecast of them they were, g/kWh."""
+        found = self._correction(lead)
+        return (_NONE, np.empty(0)) if found is None else (found.targets, self._unit * found.e)
+
+    def _correction(self, lead: int) -> Correction | None:
+        """None where the window is too short for it."""
+        if lead not in self._known:
+            self._known[lead] = _correction(self.window, lead)
+        return self._known[lead]
+
+    def _shares(self, k: Ints) -> list[tuple[int, Floats]]:
+        """The leads that have a part in k, and their part, (r,): a straight line between neighbours in log k."""
+        place = np.interp(np.log(k), np.log(self._leads), np.arange(len(self._leads)))
+        shares = [(int(lead), np.maximum(1 - np.abs(place - i), 0)) for i, lead in enumerate(self._leads)]
+        return [(lead, share) for lead, share in shares if share.any()]
+
+
+def width(h: Floats, value: Floats) -> Floats:
+    """(2, r) what to take for q where nothing is known of the errors."""
+    half = np.abs(value) * along(h, _WIDTH_LEAD_H, _WIDTH)
+    return np.stack([-half, half])
+
+
+def widening(independent: float) -> float:
+    """How much wider than their quantiles an 80 % interval is for so few errors: Student's t over the normal's."""
+    return 1 + 1.16 / max(independent, 1.5)
+
+
+def _bounds(x: Floats) -> tuple[float, float]:
+    """A correction never leads far outside of what was seen."""
+    low, high = float(x.min()), float(x.max())
+    return low - (high - low) / 2, high + (high - low) / 2
+
+
+def _correction(window: Window, lead: int) -> Correction | None:
+    t, k = _origins(window, lead), np.array([lead])
+    if len(t) < _LEAST_ROWS:
+        return None
+    X, y = design(window, t, k), window.x[t + lead] - base(window, t, k)
+    h = lead / window.m
+    shrink = np.full(X.shape[1], _SHRINK_PER_H * h * _FULL_ROWS / len(t))
+    shrink[-CALENDAR:] *= _CALENDAR_SHRINK
+    beta, e = _median_ridge(X, y, shrink)
+    q = _quantiles(e, window.hour(t + lead)) * widening(len(t) / max(h, 1.0))
+    return Correction(beta, q, t + lead, e)
+
+
+def _origins(window: Window, lead: int) -> Ints:
+    """One an hour, counted back from the end, each with something before it; it and its target were observed."""
+    first = max(window.d, min(_LOOK_BACK_DAYS * window.d, len(window.x) // 3))
+    t = np.arange(window.last - lead, first - 1, -window.m)[::-1]
+    return t[window.ok[t] & window.ok[t + lead]]
+
+
+def _median_ridge(X: Floats, y: Floats, shrink: Floats) -> tuple[Floats, Floats]:
+    """The vectors beta and e. The folds use the weights v of all rows: they differ little, and cost the most."""
+    scale = np.sqrt((X * X).mean(axis=0)) + 1e-9
+    Z, v = X / scale, np.ones(len(y))
+    for _ in range(_PASSES):
+        missed = np.abs(y - Z @ _ridge(*_moments(Z, y, v), shrink))
+        v = 1 / np.maximum(missed, 0.3 * np.median(missed) + 1e-9)
+    folds = [slice(rows[0], rows[-1] + 1) for rows in np.array_split(np.arange(len(y)), _FOLDS)]
+    parts = [_moments(Z[rows], y[rows], v[rows]) for rows in folds]
+    all_G, all_g, all_v = (sum(part) for part in zip(*parts, strict=True))
+    e = np.empty_like(y)
+    for rows, (G, g, weight) in zip(folds, parts, strict=True):
+        e[rows] = y[rows] - Z[rows] @ _ridge(all_G - G, all_g - g, all_v - weight, shrink)
+    return _ridge(all_G, all_g, all_v, shrink) / scale, e
+
+
+def _moments(Z: Floats, y: Floats, v: Floats) -> tuple[Floats, Floats, float]:
+    weighted = (Z * v[:, None]).T
+    return weighted @ Z, weighted @ y, float(v.sum())
+
+
+def _ridge(G: Floats, g: Floats, weight: float, shrink: Floats) -> Floats:
+    return np.linalg.solve(G + weight * np.diag(shrink), g)  # type: ignore[return-value]  # numpy: any float
+
+
+def _quantiles(e: Floats, hour: Ints) -> Floats:
+    """Of e, for each hour of the day, (2, 24): errors at other hours count the less the further off they are."""
+    order = np.argsort(e)
+    weight = _NEARNESS[:, hour[order]]
+    share = (np.cumsum(weight, axis=1) - weight / 2) / weight.sum(axis=1, keepdims=True)
+    return np.array([np.interp(_QUANTILES, row, e[order]) for row in share]).T
+
+
+def _nearness() -> Floats:
+    """(24, 24)"""
+    apart = np.abs(np.subtract.outer(np.arange(DAY_H), np.arange(DAY_H)))
+    apart = np.minimum(apart, DAY_H - apart)
+    return 0.15 + np.exp(-((apart / _ALIKE_H) ** 2) / 2)  # type: ignore[no-any-return]
+
+
+_NEARNESS = _nearness()
+_NONE = np.empty(0, np.int64)
