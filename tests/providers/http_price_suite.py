@@ -18,11 +18,13 @@ from providers.testing import PriceProviderSuite
 class HttpPriceSuite(PriceProviderSuite):
     """Needs, besides ``provider`` (server in order), a method ``make(session, base_url)``.
 
-    ``REQUESTS`` are those for five days; ``PAUSE_S`` is what the source wants between two requests.
+    ``REQUESTS`` are those for five days, ``AHEAD_REQUESTS`` those for hours ahead alone where they are fewer;
+    ``PAUSE_S`` is what the source wants between two requests.
     """
 
     SECRETS = (TOKEN,)
     REQUESTS: ClassVar[int] = 1
+    AHEAD_REQUESTS: ClassVar[int | None] = None
     PAUSE_S: ClassVar[float] = 0.0
 
     @pytest.fixture
@@ -69,7 +71,7 @@ class HttpPriceSuite(PriceProviderSuite):
                 provider.prices(self.NOW, self.NOW + timedelta(hours=3))
             clock.advance(self.PAUSE_S)
         assert provider.prices(self.NOW, self.NOW + timedelta(hours=3)).points
-        assert len(server.requests) == 1 + self.REQUESTS
+        assert len(server.requests) == 1 + (self.AHEAD_REQUESTS or self.REQUESTS)
 
     def test_the_trail_of_requests_is_short(self, server, provider):
         """Three days back and two ahead."""
