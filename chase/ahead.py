@@ -5,13 +5,12 @@ Learnt anew only after news, and computed anew only after news or when an hour b
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from chase.forecast import Expected, Forecaster, fill_gaps
+from chase.forecast import Expected, Forecaster
 from chase.outlook import Hour
 from chase.source import Points, SourceState
 from providers.base import IntensityPoint, Kind
@@ -51,8 +50,7 @@ class Ahead:
         if any(point.kind is Kind.TYPICAL for point in published):
             yield from ((_hour(point, at), None) for point in published)
             reach, published = published[-1].end, ()
-        steps = self._forecaster(at, last).expect(reach, end, at=at, published=published)
-        for step in _with_uncorrected(published, steps, reach, end):
+        for step in self._forecaster(at, last).expect(reach, end, at=at, published=published):
             if step.end > reach:
                 known = last.end if last and step.by in _OURS else _issued(published, step)
                 yield of_expected(replace(step, start=max(step.start, reach))), known
@@ -65,18 +63,6 @@ class Ahead:
             self._taught.learn(tuple(self._state.observed.values()), self._state.issued)
             self._learnt = self._state.version
         return self._taught
-
-
-def _with_uncorrected(
-    published: Points, steps: Iterable[Expected], start: datetime, end: datetime
-) -> Iterable[Expected]:
-    """What was published in the place of ours, until the forecaster takes it in."""
-    if {step.by for step in steps} - _OURS - {_TYPICAL}:
-        return steps
-    fill: Any = fill_gaps
-    values = [(point, point.g_per_kwh) for point in published]
-    theirs = [Expected(point.start, point.end, value, value, value, point.source) for point, value in values]
-    return fill(theirs, steps, start, end)  # type: ignore[no-any-return]
 
 
 def full_hour(at: datetime) -> datetime:
@@ -107,8 +93,8 @@ def _aged(hour: Hour, known: datetime | None, at: datetime) -> Hour:
 
 
 def _issued(published: Points, step: Expected) -> datetime | None:
-    """When that part of it was issued which covers the step, None where it is typical."""
-    before = bisect_right(published, step.start, key=lambda point: point.start) - 1
+    """When that part of it was issued which lies in the step, None where it is typical."""
+    before = bisect_left(published, step.end, key=lambda point: point.start) - 1
     if step.by == _TYPICAL or before < 0:
         return None
     return published[before].issued_at or published[before].fetched_at

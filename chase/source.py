@@ -23,6 +23,7 @@ from providers.base import (
     Signal,
     Transient,
 )
+from providers.reading import MOST_G_PER_KWH
 from providers.redact import Redactor
 
 Identity = tuple[Signal, Scope, Boundary]
@@ -210,11 +211,14 @@ def foreign() -> Iterator[None]:
 
 
 def checked(answer: Iterable[IntensityPoint]) -> tuple[IntensityPoint, ...]:
-    """The points of an answer. Raises ``SchemaError`` for anything else in it."""
+    """The points of an answer. Raises ``SchemaError`` for anything else in it, and for what no grid can have."""
     points = tuple(answer)
     strangers = {type(point).__name__ for point in points if not isinstance(point, IntensityPoint)}
     if strangers:
         raise SchemaError(f"it gave {', '.join(sorted(strangers))} where an IntensityPoint belongs")
+    wild = next((point for point in points if not 0 <= point.g_per_kwh <= MOST_G_PER_KWH), None)
+    if wild is not None:
+        raise SchemaError(f"it gave {wild.g_per_kwh:g} g/kWh, not within 0 to {MOST_G_PER_KWH:g}")
     return points
 
 
