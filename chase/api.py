@@ -18,15 +18,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chase.config import Config
 from chase.controller import Controller
 from chase.jobs import Job, JobRefused, Peer, Registration
+from chase.protocol import Impatient
 from chase.status import hold_dict, job_dict, status_dict
 
 MAX_BODY = 64 * 1024
-FIRST_REQUEST_S = 5.0
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -38,25 +37,14 @@ def _printable(text: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 
 
-class PeerProtocol(H11Protocol):
+class PeerProtocol(Impatient):
     """uvicorn's HTTP/1.1 over a Unix socket, with the peer's uid and pid as the ASGI client."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(FIRST_REQUEST_S, self._too_late)
         credentials = transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         pid, uid, _ = _UCRED.unpack(credentials)
         self.client = (str(uid), pid)
-
-    def _too_late(self) -> None:
-        """A connection that asks nothing holds a place that somebody else needs."""
-        asked = getattr(self, "cycle", None) is not None
-        if not asked and not self.transport.is_closing():
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
-        super().connection_lost(exc)
 
 
 class _Body(BaseModel):

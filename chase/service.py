@@ -107,6 +107,7 @@ class Service:
         self.controller = self._controller()
         self._cleanup.append(self.controller.close)
         self._start_api()
+        self._start_share()
         self._start_ticks()
         # Last in, first out: a GPU is given back before anything slow is waited for.
         self._cleanup.remove(self.controller.close)
@@ -315,6 +316,18 @@ class Service:
         service = self.config.service
         app = create_app(self.controller, lambda: self.config, self._facts)
         self._cleanup.append(ApiServer(app, service.socket_path, service.socket_group).close)
+
+    def _start_share(self) -> None:
+        if self.config.share.listen is None:
+            return
+        from chase.share.document import Shared
+        from chase.share.server import ShareServer
+
+        prices = {self._prices.region: self._prices} if self._prices.states else {}
+        shared = [Shared(region, grid, prices.get(region)) for region, grid in self.controller.signals.items()]
+        server = ShareServer(self.config.share, shared)
+        self._cleanup.append(server.close)
+        self.events("sharing", "info", f"the signal is shared at {server.url}")
 
     def _facts(self) -> dict[str, Any]:
         health = self.store.health

@@ -10,23 +10,24 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from chase.api import PeerProtocol
 from chase.errors import ChaseError, ConfigError
+from chase.protocol import Impatient
 
 _STOP_S = 10.0
+_LONGEST_HEAD = 64 * 1024
 
 
-class ApiServer:
-    """Serves ``app`` at ``path`` from construction to ``close``. Raises ``ChaseError`` or ``ConfigError``."""
+class HttpServer:
+    """Serves ``app`` on ``listener`` from construction to ``close``, in a thread."""
 
-    def __init__(self, app: FastAPI, path: Path, group: str | None) -> None:
-        self._path = path
-        listener = listen(path, group)
+    def __init__(self, app: ASGIApp, listener: socket.socket, protocol: type[Impatient], name: str, most: int) -> None:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                http=PeerProtocol,
+                http=protocol,
                 loop="asyncio",
                 ws="none",
                 lifespan="off",
@@ -34,17 +35,29 @@ class ApiServer:
                 proxy_headers=False,  # a header must never overwrite what the kernel said of the caller
                 server_header=False,
                 log_config=None,
-                limit_concurrency=128,
+                limit_concurrency=most,
+                h11_max_incomplete_event_size=_LONGEST_HEAD,
                 timeout_keep_alive=5,
                 timeout_graceful_shutdown=2,
             )
         )
-        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="api", daemon=True)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), name=name, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._server.should_exit = True
         self._thread.join(_STOP_S)
+
+
+class ApiServer(HttpServer):
+    """The API at ``path``. Raises ``ChaseError`` or ``ConfigError``."""
+
+    def __init__(self, app: FastAPI, path: Path, group: str | None) -> None:
+        self._path = path
+        super().__init__(app, listen(path, group), PeerProtocol, "api", most=128)
+
+    def close(self) -> None:
+        super().close()
         self._path.unlink(missing_ok=True)
 
 

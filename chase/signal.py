@@ -8,6 +8,7 @@ come a forecast that a source has made, then our own, then what is typical, each
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,24 @@ class GridSignal:
         """The grid now and over the ``horizon``, of at most seven days."""
         with self._lock:
             return self._outlook(self._clock.now(), min(horizon, _FURTHEST))
+
+    def said(self, start: datetime, end: datetime) -> tuple[Points, Points]:
+        """What the source to go by has observed of ``[start, end)``, and what it expects of it: no guess of ours."""
+        at = self._clock.now()
+        with self._lock:
+            state = self._speaker(at)
+            known = ((), ()) if state is None else (state.observed.values(), state.expected(at))
+            observed, expected = (tuple(p for p in points if p.end > start and p.start < end) for points in known)
+        return observed, expected
+
+    def _speaker(self, at: datetime) -> SourceState | None:
+        """The first source that is fresh, or stale, or has said anything; none that only tells what is typical."""
+        ages = [(state, _age_s(point, at) if (point := state.latest(at)) else math.inf) for state in self._states]
+        told = [(state, age_s) for state, age_s in ages if not _is_typical(state.latest(at))]
+        for limit_s in (self._limits.fresh_s, self._limits.usable_s):
+            if state := next((state for state, age_s in told if age_s <= limit_s), None):
+                return state
+        return next((state for state, _ in told if state.observed or state.forecast), None)
 
     # -- what is gone by ----------------------------------------------------------------------------------------------
 

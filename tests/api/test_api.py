@@ -158,7 +158,7 @@ class TestCrowds:
         """Idle connections must not hold the places of those who have something to say."""
         import socket
 
-        monkeypatch.setattr("chase.api.FIRST_REQUEST_S", 0.2)
+        monkeypatch.setattr("chase.protocol.FIRST_REQUEST_S", 0.2)
         with socket.socket(socket.AF_UNIX) as idle:
             idle.settimeout(5)
             idle.connect(str(served.path))
@@ -168,7 +168,7 @@ class TestCrowds:
         """Half a header is not a request."""
         import socket
 
-        monkeypatch.setattr("chase.api.FIRST_REQUEST_S", 0.2)
+        monkeypatch.setattr("chase.protocol.FIRST_REQUEST_S", 0.2)
         with socket.socket(socket.AF_UNIX) as slow:
             slow.settimeout(5)
             slow.connect(str(served.path))
