@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from chase.forecast.window import WINDOW_H, Bools, Floats, Ints, Window
+from chase.forecast.window import DAY_H, WEEK_H, WINDOW_H, Bools, Floats, Ints, Window
 from providers.base import IntensityPoint
 
 _STEPS_S = (300, 360, 600, 720, 900, 1200, 1800, 3600)  # the whole parts of an hour from 5 min on
@@ -126,9 +126,8 @@ class History:
         if not ok.any():
             return None
         known = np.flatnonzero(ok)
-        x, ok, first = x[known[0] : known[-1] + 1], ok[known[0] : known[-1] + 1], first + int(known[0])
-        m = clockwork.m
-        return cls(clockwork, first, Window(bridged(x, ok, first, 24 * m), ok, first % (168 * m), m))
+        first, inside = first + int(known[0]), slice(known[0], known[-1] + 1)
+        return cls(clockwork, first, window_of(x[inside], ok[inside], first, clockwork.m))
 
     @property
     def last(self) -> int:
@@ -139,6 +138,11 @@ class History:
         i = c - self.first
         inside = (i >= 0) & (i <= self.window.last)
         return np.where(inside, self.window.x[np.clip(i, 0, self.window.last)], np.nan)
+
+
+def window_of(x: Floats, ok: Bools, first: int, m: int) -> Window:
+    """Of steps from ``first`` on, of which the first and the last were observed."""
+    return Window(bridged(x, ok, first, DAY_H * m), ok, first % (WEEK_H * m), m)
 
 
 def bridged(x: Floats, ok: Bools, first: int, d: int) -> Floats:

@@ -149,7 +149,7 @@ def base(window: Window, t: Ints, k: Ints) -> Floats:
         days = yesterday * window.daily(day, 1) + rest * window.daily(day, 7) + month * window.daily(day, 28)
         return days + weekday * window.weekly(week, or_daily=day)
 
-    there = usual(_alike(t, k, window.d), _alike(t, k, window.w))
+    there = usual(alike(t, k, window.d), alike(t, k, window.w))
     return there + remaining(h) * (window.x[t] - usual(t - window.d, t - window.w))
 
 
@@ -167,14 +167,14 @@ CALENDAR = 11
 
 def _levels(window: Window, t: Ints, k: Ints) -> Floats:
     """(r, 7) the usual values against the 7-day one, and the last days' level against the last week's."""
-    day, week = _alike(t, k, window.d), _alike(t, k, window.w)
+    day, week = alike(t, k, window.d), alike(t, k, window.w)
     shapes = (window.daily(day, 1), window.daily(day, 28), window.weekly(week, or_daily=day))
     levels = (window.level(t, 1), window.level(t - window.d, 1), window.level(t, 3), window.level(t, 28))
     usual, level = window.daily(day, 7), window.level(t, 7)
     return np.stack([shape - usual for shape in shapes] + [other - level for other in levels], axis=1)
 
 
-def _alike(t: Ints, k: Ints, stride: int) -> Ints:
+def alike(t: Ints, k: Ints, stride: int) -> Ints:
     """The last step up to t at the time of day, or of the week, of step t + k."""
     return t + k - stride * -(-k // stride)
 
