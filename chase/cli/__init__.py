@@ -28,6 +28,7 @@ main = LazyGroup(
         "decisions": Entry("chase.cli.decisions:decisions", "List the decisions taken, newest first.", _LOOK),
         "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
+        "forecast": Entry("chase.cli.forecast:forecast", "Score forecasts on stored history.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),
         "restore": Entry("chase.cli.restore:restore", "Give GPUs back as they were found.", _ACT),
         "init": Entry("chase.cli.init:init", "Write a service file to begin with.", _SETUP),

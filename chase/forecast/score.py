@@ -8,14 +8,17 @@ z       (r, l)      what came, not a number where it was not observed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
 
 import numpy as np
 
 from chase.forecast.named import Named
-from chase.forecast.steps import window_of
+from chase.forecast.steps import Clockwork, Points, window_of
 from chase.forecast.window import WINDOW_H, Bools, Floats, Ints, Window
+from providers.base import IntensityPoint
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,35 @@ class Past:
     ok: Bools
     first: int
     m: int = 1
+    origin_s: float = 0.0
+
+    @classmethod
+    def of(cls, points: Iterable[IntensityPoint]) -> Self | None:
+        """None where nothing was observed."""
+        columns = Points.of(points)
+        if not len(columns.start):
+            return None
+        clockwork = Clockwork.of(columns, None)
+        first = int(clockwork.first(columns.start.min()))
+        x, ok = clockwork.values(columns, first, int(clockwork.after(columns.end.max())) - first)
+        return cls(x, ok, first, clockwork.m, clockwork.origin_s)
 
     def window(self, o: int) -> Window:
         """What was known after step o, which was observed."""
         since = max(0, o + 1 - WINDOW_H * self.m)
         since += int(np.argmax(self.ok[since : o + 1]))
         return window_of(self.x[since : o + 1], self.ok[since : o + 1], self.first + since, self.m)
+
+    def hours(self, days: int, *, before: int) -> Ints:
+        """The steps of the last ``days``, one an hour, observed and with so many days known before them."""
+        d = 24 * self.m
+        o = np.arange(len(self.x) - 1, max(len(self.x) - 1 - days * d, 0), -self.m)[::-1]
+        known = np.concatenate(([0], np.cumsum(self.ok)))
+        return o[self.ok[o] & (known[o] >= before * d)]
+
+    def end(self, o: int) -> datetime:
+        """When step o ends: a forecast from it is made no earlier."""
+        return datetime.fromtimestamp(self.origin_s + (self.first + o + 1) * 3600 / self.m, UTC)
 
     def came(self, o: Ints, k: Ints) -> Floats:
         i = o[:, None] + k
