@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -45,12 +45,40 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """The columns of an interval; ``end`` is empty where a table has none."""
+
+    start: str
+    end: str
+
+    @classmethod
+    def of(cls, present: Sequence[str], name: str) -> Times:
+        return cls(first_of(_START, present) or missing(name, "start", _START, present), first_of(_END, present))
+
+    def intervals(self, rows: Iterable[Row], step_s: float) -> list[tuple[Row, datetime, datetime]]:
+        """Rows without an end last ``step_s``, by default the usual distance of the rows, or until the next begins."""
+        given = [(row, self._start(row), instant_of(row, self.end)) for row in rows]
+        starts = sorted({start for _, start, _ in given})
+        until = ends(starts, timedelta(seconds=step_s) if step_s else _usual_step(starts))
+        timed = [(row, start, end or until[start]) for row, start, end in given]
+        for row, start, end in timed:
+            if end <= start:
+                raise SchemaError(f"{row.place}: end {end.isoformat()} is not after start {start.isoformat()}")
+        return timed
+
+    def _start(self, row: Row) -> datetime:
+        start = instant_of(row, self.start)
+        if start is None:
+            raise SchemaError(f"{row.place}: {self.start} is missing")
+        return start
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """The names in use; empty where a table has no such column. ``scope`` is what the value's column implies."""
 
-    start: str
+    times: Times
     value: str
-    end: str
     issued: str
     estimated: str
     scope: Scope | None
@@ -58,55 +86,55 @@ class Columns:
     @classmethod
     def of(cls, rows: Sequence[Row], name: str, *, value: str, scope: str) -> Columns:
         """``value`` names the value's column where it is not one of those known; ``scope`` chooses between two."""
-        present = list(dict.fromkeys(key for row in rows for key in row.fields))
-        start = _first(_START, present) or _missing(name, "start", _START, present)
-        if value and value not in present:
-            raise BadRequest(f"{name}: no column {value!r}{did_you_mean(value, present)}; it has {_list(present)}")
+        present = columns_of(rows)
+        times = Times.of(present, name)
         fitting = [key for key, implied in _VALUE.items() if not scope or implied in {None, scope}]
-        found = value or _first(fitting, present) or _missing(name, "g_per_kwh", fitting, present)
+        found = (
+            named(value, present, name) or first_of(fitting, present) or missing(name, "g_per_kwh", fitting, present)
+        )
         return cls(
-            start=start,
+            times=times,
             value=found,
-            end=_first(_END, present),
-            issued=_first(_ISSUED, present),
-            estimated=_first(_ESTIMATED, present),
+            issued=first_of(_ISSUED, present),
+            estimated=first_of(_ESTIMATED, present),
             scope=_VALUE.get(found),
         )
 
     def entries(self, rows: Iterable[Row], step_s: float) -> tuple[Entry, ...]:
-        """Rows without an end last ``step_s``, by default the usual distance of the rows, or until the next begins."""
-        made = [(self._entry(row), self._end(row), row.place) for row in rows]
-        starts = sorted({entry.start for entry, _, _ in made})
-        until = ends(starts, timedelta(seconds=step_s) if step_s else _usual_step(starts))
-        return tuple(_ended(entry, end or until[entry.start], place) for entry, end, place in made)
+        return tuple(self._entry(row, start, end) for row, start, end in self.times.intervals(rows, step_s))
 
-    def _entry(self, row: Row) -> Entry:
-        start = self._instant(row, self.start)
-        if start is None:
-            raise SchemaError(f"{row.place}: {self.start} is missing")
+    def _entry(self, row: Row, start: datetime, end: datetime) -> Entry:
+        what = f"{row.place}: {self.value}"
         return Entry(
             start=start,
-            end=start,
-            g_per_kwh=_number(row.fields.get(self.value), f"{row.place}: {self.value}"),
+            end=end,
+            g_per_kwh=intensity(number_of(row.fields.get(self.value), what), what),
             kind=_kind(row),
             estimated=str(row.fields.get(self.estimated)).lower() in {"1", "true", "yes"},
-            issued_at=self._instant(row, self.issued),
+            issued_at=instant_of(row, self.issued),
         )
 
-    def _end(self, row: Row) -> datetime | None:
-        return self._instant(row, self.end)
 
-    def _instant(self, row: Row, column: str) -> datetime | None:
-        value = row.fields.get(column)
-        if value is None:
-            return None
-        naive_is_utc = "utc" in column
-        return instant(value, f"{row.place}: {column}", naive_is_utc=naive_is_utc)
+def columns_of(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row.fields))
 
 
-def _number(value: Any, what: str) -> float | None:
+def named(column: str, present: Sequence[str], name: str) -> str:
+    """The column that an option names, if it does."""
+    if column and column not in present:
+        raise BadRequest(f"{name}: no column {column!r}{did_you_mean(column, present)}; it has {_list(present)}")
+    return column
+
+
+def instant_of(row: Row, column: str) -> datetime | None:
+    value = row.fields.get(column)
+    return None if value is None else instant(value, f"{row.place}: {column}", naive_is_utc="utc" in column)
+
+
+def number_of(value: Any, what: str) -> Any:
+    """A CSV's texts as numbers; anything else as it is."""
     try:
-        return intensity(float(value) if isinstance(value, str) else value, what)
+        return float(value) if isinstance(value, str) else value
     except ValueError:
         raise SchemaError(f"{what} is {shown(value)}, not a number") from None
 
@@ -124,22 +152,16 @@ def _kind(row: Row) -> Kind | None:
         ) from None
 
 
-def _ended(entry: Entry, end: datetime, place: str) -> Entry:
-    if end <= entry.start:
-        raise SchemaError(f"{place}: end {end.isoformat()} is not after start {entry.start.isoformat()}")
-    return replace(entry, end=end)
-
-
 def _usual_step(starts: Sequence[datetime]) -> timedelta:
     gaps = [(after - here).total_seconds() for here, after in pairwise(starts)]
     return timedelta(seconds=median(gaps)) if gaps else _ALONE
 
 
-def _first(known: Iterable[str], present: Sequence[str]) -> str:
+def first_of(known: Iterable[str], present: Sequence[str]) -> str:
     return next((key for key in known if key in present), "")
 
 
-def _missing(name: str, what: str, known: Sequence[str], present: Sequence[str]) -> str:
+def missing(name: str, what: str, known: Sequence[str], present: Sequence[str]) -> str:
     raise SchemaError(f"{name}: no column for {what} ({_list(known)}); it has {_list(present)}")
 
 

@@ -51,8 +51,7 @@ class Api:
         """``what`` is signal and temporality, such as ``carbon-intensity/latest``. ``PlanError`` at once where the plan
         is known, by ``access``, not to have it.
         """
-        if not self._token:
-            raise AuthError(f"{SOURCE} needs a token: set the environment variable that token_env names")
+        self._need_token()
         known = self._remembered(_KEPT_S)
         if known is not None and what not in known:
             raise PlanError(f"{self._label}: {what} is not in the plan of this token, as /zones says")
@@ -74,8 +73,7 @@ class Api:
         return self._listed[0]
 
     def _list(self) -> frozenset[str] | None:
-        if not self._token:
-            raise AuthError(f"{SOURCE} needs a token: set the environment variable that token_env names")
+        self._need_token()
         zones = record(self._get("zones", {}), f"{SOURCE}: the list of zones")
         if self._zone not in zones:
             near = did_you_mean(self._zone, zones)
@@ -92,6 +90,10 @@ class Api:
     def _get(self, path: str, params: Mapping[str, str]) -> Any:
         headers = {self._header: self._token} if self._token else {}
         return self._session.get_json(f"{self._root}/{path}", params=params, headers=headers, judge=self._judge)
+
+    def _need_token(self) -> None:
+        if not self._token:
+            raise AuthError(f"{SOURCE} needs a token: set the environment variable that token_env names")
 
     def _explained(self, error: AuthError, what: str) -> ProviderError:
         """A refusal without a reason: outside the plan, or too many requests, or the token itself."""

@@ -43,7 +43,7 @@ class Replayed(Session):
     """A session whose wire is one prepared reply: all but the socket is as in production."""
 
     def __init__(self, body: bytes, status: int, content_type: str = "application/json") -> None:
-        super().__init__(attempts=1)
+        super().__init__(attempts=1, rate_per_s=1e6, burst=1000)
         self._raw = RawReply("http://grid/x", status, content_type, None, "", "", body)
 
     def _fetch(self, *_):

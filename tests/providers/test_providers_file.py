@@ -326,7 +326,7 @@ def test_an_unchanged_file_is_not_read_again(make, tmp_path, clock, monkeypatch)
     """Polling every few seconds costs a look at its date; points keep the time at which they were read."""
     provider = make(CSV)
     first = _day(provider)
-    monkeypatch.setattr("providers.file.parse", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("providers.watched_file.parse", lambda *_: pytest.fail("read again"))
     clock.advance(60)
     assert _day(provider) == first
     assert first[0].fetched_at == NOW
