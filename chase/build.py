@@ -157,6 +157,7 @@ def prices_feed(
         clock=clock,
         usable_s=config.signal.usable_s,
         store=store,
+        node=platform.node(),
         on_event=events,
     )
 

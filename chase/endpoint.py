@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Self
 
 from providers.base import AuthError, BadRequest, PlanError, ProviderError, RateLimited
 
@@ -37,6 +39,11 @@ class Endpoint:
     down_since: datetime | None = None
     last_good: datetime | None = None
     _told: set[str] = field(default_factory=set)
+
+    @classmethod
+    def spread(cls, poll_s: float, node: str, *who: str) -> Self:
+        """One for ``who`` on ``node``; with no node at the full slot."""
+        return cls(poll_s, spread_s(poll_s, node, *who) if node else 0.0)
 
     def next_slot_s(self, at: datetime) -> float:
         return self.poll_s - (at.timestamp() - self.offset_s) % self.poll_s
@@ -76,6 +83,12 @@ class Endpoint:
             return ""
         good = f"last good {_minute(self.last_good)}" if self.last_good else "no answer so far"
         return f"down since {_minute(self.down_since)}, {good}: {self.problem}"
+
+
+def soonest_slot_s(endpoints: Iterable[Endpoint], at: datetime, otherwise_s: float) -> float:
+    """Seconds until the next slot of that which is asked most often: a timer from then on meets the slots of all."""
+    often = min(endpoints, key=lambda endpoint: endpoint.poll_s, default=None)
+    return otherwise_s if often is None else often.next_slot_s(at)
 
 
 def _minute(at: datetime) -> str:

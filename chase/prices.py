@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from chase.clock import Clock
-from chase.endpoint import Endpoint
+from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outlook import FALLBACK, FRESH, STALE
 from chase.source import foreign
 from providers.base import Market, PricePoint, PriceProvider, ProviderError, SchemaError
@@ -59,12 +59,14 @@ class PriceState:
     """What one source has said: ``points``, ascending, are of one ``identity``. ``asking`` is how it fares."""
 
     provider: PriceProvider
+    node: str = ""
     asking: Endpoint = field(init=False)
     points: dict[datetime, PricePoint] = field(default_factory=dict)
     identity: Identity | None = None
 
     def __post_init__(self) -> None:
-        self.asking = Endpoint(self.provider.capabilities.poll_s)
+        who = self.provider.name, self.provider.zone, "prices"
+        self.asking = Endpoint.spread(self.provider.capabilities.poll_s, self.node, *who)
 
     @property
     def label(self) -> str:
@@ -112,11 +114,12 @@ class PriceFeed:
         clock: Clock,
         usable_s: float = 21600.0,
         store: PriceStore | None = None,
+        node: str = "",
         on_event: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         self.region = region
         self.currency = currency
-        self._states = [PriceState(source) for source in sources]
+        self._states = [PriceState(source, node) for source in sources]
         self._zone = ZoneInfo(time_zone)
         self._clock = clock
         self._usable_s = usable_s
@@ -132,6 +135,11 @@ class PriceFeed:
     def poll_s(self) -> float:
         """How often it is worth calling ``poll``; it asks only sources that are due."""
         return min((state.asking.poll_s for state in self._states), default=3600.0)
+
+    @property
+    def next_slot_s(self) -> float:
+        """Seconds until the slot in which the source that is asked most often is asked next."""
+        return soonest_slot_s((state.asking for state in self._states), self._clock.now(), self.poll_s)
 
     def remember(self, points: Iterable[PricePoint]) -> None:
         """Take back what an earlier run stored, of the newest market; what the sources have said since stays."""

@@ -36,7 +36,7 @@ from chase.controller import Controller
 from chase.errors import ChaseError, TryLater
 from chase.events import EventLog
 from chase.notify import Notifier
-from chase.prices import AHEAD, MEMORY
+from chase.prices import AHEAD, MEMORY, PriceFeed
 from chase.recall import best_known, recall
 from chase.repricing import reprice_recent
 from chase.serving import ApiServer
@@ -242,11 +242,9 @@ class Service:
         scheduler.add_listener(self._on_tick_event, EVENT_JOB_MISSED | EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES)
         self._every(scheduler, "control", self.config.control.interval_s, self._tick)
         for region, grid in self.controller.signals.items():
-            poll = partial(self._poll, grid)
-            scheduler.add_job(poll, "date", run_date=datetime.now(UTC), id=f"first poll {region}")
-            self._every(scheduler, f"poll {region}", grid.poll_s, poll, first_s=grid.next_slot_s)
+            self._poll_every(scheduler, f"poll {region}", grid, partial(self._poll, grid))
         if self._prices.states:
-            self._every(scheduler, "prices", self._prices.poll_s, self._prices.poll)
+            self._poll_every(scheduler, "prices", self._prices, self._prices.poll)
         if self.controller.integrates:
             self._every(scheduler, "sample", _SAMPLE_S, self.controller.sample)
         self._every(scheduler, "housekeeping", 86400.0, self._housekeeping, first_s=3600.0)
@@ -256,6 +254,13 @@ class Service:
         scheduler.start()
         self._cleanup.append(partial(scheduler.shutdown, wait=True))
         self._cleanup.append(self._session.close)  # wakes a poll that waits, so that the ticks end soon
+
+    def _poll_every(
+        self, scheduler: BackgroundScheduler, name: str, asked: GridSignal | PriceFeed, poll: Callable[[], object]
+    ) -> None:
+        """At once, and then in the slots of the sources."""
+        scheduler.add_job(poll, "date", run_date=datetime.now(UTC), id=f"first {name}")
+        self._every(scheduler, name, asked.poll_s, poll, first_s=asked.next_slot_s)
 
     def _every(
         self,

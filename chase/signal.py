@@ -17,7 +17,7 @@ from typing import Protocol
 
 from chase.ahead import HOUR, Ahead, typical_hours
 from chase.clock import Clock
-from chase.endpoint import Endpoint
+from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outliers import FACTOR, Gate, Vouch, differ
 from chase.outlook import FALLBACK, FRESH, STALE, Hour, Outlook
 from chase.signal_events import SignalEvents, held_text, minute
@@ -109,8 +109,7 @@ class GridSignal:
     @property
     def next_slot_s(self) -> float:
         """Seconds until the slot in which the source that is asked most often is asked next."""
-        often = min(self._states, key=lambda state: state.observing.poll_s, default=None)
-        return self.poll_s if often is None else often.observing.next_slot_s(self._clock.now())
+        return soonest_slot_s((state.observing for state in self._states), self._clock.now(), self.poll_s)
 
     def new_gate(self) -> Gate:
         """One by which each source's values are sifted."""

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import islice, pairwise, takewhile
 from typing import Any
 
-from chase.endpoint import Endpoint, spread_s
+from chase.endpoint import Endpoint
 from chase.outliers import Gate, Vouch, nobody
 from providers.base import (
     Boundary,
@@ -68,9 +68,9 @@ class SourceState:
     _word: Word = Word.REMEMBERED
 
     def __post_init__(self) -> None:
-        poll_s = self.provider.capabilities.poll_s
-        offset_s = spread_s(poll_s, self.node, self.provider.name, self.provider.zone) if self.node else 0.0
-        self.observing, self.forecasting = Endpoint(poll_s, offset_s), Endpoint(poll_s, offset_s)
+        poll_s, who = self.provider.capabilities.poll_s, (self.provider.name, self.provider.zone)
+        self.observing = Endpoint.spread(poll_s, self.node, *who)
+        self.forecasting = Endpoint.spread(poll_s, self.node, *who)
 
     @property
     def label(self) -> str:
