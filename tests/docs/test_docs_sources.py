@@ -487,7 +487,7 @@ def test_each_step_of_the_fallbacks_comes_when_the_page_says(write, session):
     assert seen == [
         (0, "fresh", "measured", "file"),
         (2, "stale", "measured", "file"),
-        (7, "fallback", "forecast", "file"),
+        (7, "fallback", "forecast", "chase+file"),
         (8, "fallback", "forecast", "persistence"),
         (48, "fallback", "typical", "static"),
     ]
