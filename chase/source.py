@@ -33,6 +33,7 @@ _LONGEST_TEXT = 300
 _LEADS_H = (1, 3, 6, 12, 24, 48)
 _ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
 _ISSUED_KEPT = timedelta(days=7)
+_OVER = timedelta(days=1)
 
 
 class Word(IntEnum):
@@ -121,8 +122,9 @@ class SourceState:
         return self._insert(self.observed, self.gate.sift(self.observed, (), vouch))
 
     def forget(self, before: datetime, now: datetime) -> None:
-        for known in (self.observed, self.forecast, self.gate.held):
-            for start in list(takewhile(lambda start: start < before, known)):  # they ascend
+        """What began ``before``; of forecasts what is over, for how good they were is told by those ``issued``."""
+        for known, limit in ((self.observed, before), (self.gate.held, before), (self.forecast, now - _OVER)):
+            for start in [*takewhile(limit.__gt__, known)]:  # they ascend
                 del known[start]
         for key in [key for key in self._issued if key[0] < now - _ISSUED_KEPT]:
             del self._issued[key]

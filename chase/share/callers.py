@@ -6,15 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 RATE_PER_S, BURST = 2.0, 60.0  # a node asks twice in five minutes; many may share one address
-_MOST = 4096  # addresses remembered; of more the one that asked longest ago is forgotten
+MOST = 4096  # addresses remembered; of more the one that asked longest ago is forgotten
 
 
 class Callers:
     """A token bucket for each address, for one thread."""
 
-    def __init__(
-        self, monotonic: Callable[[], float], *, rate_per_s: float = RATE_PER_S, burst: float = BURST, most: int = _MOST
-    ) -> None:
+    def __init__(self, monotonic: Callable[[], float], *, rate_per_s: float, burst: float, most: int = MOST) -> None:
         self._monotonic = monotonic
         self._rate_per_s, self._burst, self._most = rate_per_s, burst, most
         self._known: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when it was

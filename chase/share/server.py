@@ -13,7 +13,7 @@ from chase.errors import ChaseError, ConfigError
 from chase.protocol import OneRequest
 from chase.serving import HttpServer
 from chase.share.app import create_app
-from chase.share.callers import Callers
+from chase.share.callers import BURST, RATE_PER_S, Callers
 from chase.share.document import Shared
 
 _MOST_CONNECTIONS = 64
@@ -30,7 +30,8 @@ class ShareServer(HttpServer):
         token = _token(config.token_env, env)
         if token is None and not is_loopback(host):
             raise ConfigError(f"share.listen {config.listen} can be reached from other machines; set share.token_env")
-        app = create_app(shared, token=token, callers=Callers(time.monotonic))
+        callers = Callers(time.monotonic, rate_per_s=RATE_PER_S, burst=BURST)
+        app = create_app(shared, token=token, callers=callers)
         listener = _listen(host, port)
         self.url = _url(listener)
         super().__init__(app, listener, OneRequest, "share", _MOST_CONNECTIONS)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from signal_bench import HOUR, NOW, Source, point
 
 from chase.source import SourceState
+from providers.base import Kind
 
 answers = st.lists(st.dictionaries(st.integers(0, 30), st.sampled_from([100.0, 110.0, 120.0]), max_size=8), max_size=6)
 
@@ -40,6 +41,15 @@ def test_what_is_forgotten_is_what_is_old(answers, cut):
     kept = {start: seen for start, seen in state.observed.items() if start >= limit}
     state.forget(limit, NOW)
     assert state.observed == kept
+
+
+def test_forecasts_that_are_over_are_forgotten_in_a_day():
+    """However long the history: nobody asks for them, and a fleet of regions would keep a month of them."""
+    state = SourceState(Source())
+    state.take([], [point(NOW + i * HOUR, 100.0, kind=Kind.FORECAST) for i in range(-72, 48)])
+    state.forget(NOW - 672 * HOUR, NOW)
+    assert list(state.forecast) == [NOW + i * HOUR for i in range(-24, 48)]
+    assert len(state.issued) == 120
 
 
 def test_a_poll_that_adds_one_value_sorts_nothing():
