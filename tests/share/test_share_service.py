@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from share_bench import Caller, until
 
+from chase.config import load
 from chase.errors import ChaseError
 from chase.store import Reader
 from chase.unixhttp import request
@@ -167,3 +168,14 @@ def test_a_service_that_cannot_share_as_told_says_why(place):
     assert "share.token_env: FLEET_TOKEN holds no token of at least 16" in service.said()
     assert "short-secret" not in service.said()
     assert "Traceback" not in service.said()
+
+
+def test_the_page_shows_a_configuration_that_loads(place):
+    """The example of [share] is a service file as it stands."""
+    page = (ROOT / "docs/sources/chase.md").read_text()
+    (text,) = [
+        part.partition("```")[0] for part in page.split("```toml\n")[1:] if "[share]" in part.partition("```")[0]
+    ]
+    (place / "chase.toml").write_text(text)
+    share = load(service_file=place / "chase.toml", env={"HOME": "/"}).config.share
+    assert (share.listen, share.token_env) == ("10.0.0.5:8420", "CHASE_SHARE_TOKEN")
