@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,7 +24,7 @@ def stored(tmp_path):
         now = datetime.now(UTC)
         end = now - age
         observed = [_point(end - n * HOUR, 200.0 + n, Kind.ESTIMATED) for n in range(5)]
-        expected = [_point(end + (n + 1) * HOUR, 300.0 + n, Kind.FORECAST) for n in range(ahead)]
+        expected = [_point(end + (n + 1) * HOUR, 300.0 + n, Kind.FORECAST, issued=end) for n in range(ahead)]
         store = Store(path, clock=ManualClock(now))
         store.add_points([*observed, *expected])
         store.close()
@@ -32,7 +33,7 @@ def stored(tmp_path):
     return fill
 
 
-def _point(end, g_per_kwh, kind):
+def _point(end, g_per_kwh, kind, issued=None):
     return IntensityPoint(
         zone="quiet",
         start=end - HOUR,
@@ -43,8 +44,8 @@ def _point(end, g_per_kwh, kind):
         scope=Scope.LIFECYCLE,
         boundary=Boundary.UNSPECIFIED,
         source="file",
-        fetched_at=end,
-        issued_at=end if kind is Kind.FORECAST else None,
+        fetched_at=issued or end,
+        issued_at=issued,
     )
 
 
@@ -54,10 +55,11 @@ def test_what_the_service_stored_is_shown_without_asking_anybody(run, quiet_regi
     assert (document["g_per_kwh"], document["kind"], document["source"]) == (200.0, "estimated", "file")
     assert document["freshness"] == "fresh"
     assert 1790 <= document["age_s"] <= 1900
-    first, *rest = [point["g_per_kwh"] for point in document["ahead"]][:3]
-    assert first in {300.0, 301.0}  # which of them is in force at the next full hour, the minute decides
-    assert rest[0] == first + 1
-    assert document["ahead"][0]["kind"] == "forecast"
+    first = document["ahead"][0]
+    assert (first["kind"], first["by"]) == ("forecast", "chase+file")
+    assert 200.0 < first["g_per_kwh"] < 301.0
+    assert first["low"] <= first["g_per_kwh"] <= first["high"]
+    assert first["age_s"] >= 1790
     assert document["note"] == ""
 
 
@@ -121,6 +123,23 @@ def test_a_source_without_its_token_is_named_once(run, tmp_path):
     assert result.exit_code == 0
     assert "token" in result.stderr + result.stdout
     assert "typical" in result.stdout
+
+
+def test_the_table_shows_how_sure_each_hour_is(run, quiet_region, stored):
+    """Beside the value the 80 % within which it is expected, and by whom."""
+    out = run("signal", quiet_region, "--db", stored(timedelta(minutes=30)), "--hours", 30).stdout
+    header, *rows = [line for line in out.splitlines() if "80 % within" in line or ":00:00Z" in line]
+    assert "by" in header.split()
+    assert len(rows) == 30
+    assert all(re.search(r"\d+ to \d+ +(forecast|typical) +\S+$", row) for row in rows)
+
+
+@pytest.mark.parametrize("hours", [48, 168])
+def test_a_week_ahead_where_it_is_asked_for(run, tmp_path, hours):
+    """As many hours as asked for, in the table and in the document."""
+    asked = ("signal", "us-cal-ciso", "--db", tmp_path / "none.sqlite", "--hours", hours)
+    assert len([line for line in run(*asked).stdout.splitlines() if ":00:00Z" in line]) == hours
+    assert len(json.loads(run(*asked, "--json").stdout)["ahead"]) == hours
 
 
 def test_hours_beyond_the_horizon_are_refused(run):
