@@ -35,9 +35,10 @@ def currency(value: object, what: str) -> str:
 
 
 def currency_option(given: Options, default: str = "EUR") -> str:
-    """The option ``currency``; ``BadRequest`` for what is none."""
+    """The option ``currency``, ``default`` where it is not given; ``BadRequest`` for what is none."""
+    said = given.text("currency", default)
     try:
-        return currency(given.text("currency", default), "option currency")
+        return said if said == default else currency(said, "option currency")
     except SchemaError as error:
         raise BadRequest(str(error)) from None
 
