@@ -168,7 +168,7 @@ class SourceState:
         return new
 
     def _news(self, known: dict[datetime, IntensityPoint], points: Points) -> list[IntensityPoint]:
-        return [point for point in points if identity_of(point) == self.identity and _is_news(known, point)]
+        return [point for point in points if _is_news(known, point) and identity_of(point) == self.identity]
 
     def _insert(self, known: dict[datetime, IntensityPoint], points: Points) -> bool:
         """Sorted anew only where something comes in between: a poll replaces some and adds to the end."""
