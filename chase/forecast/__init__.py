@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from chase.forecast.expected import Expected
 from chase.forecast.forecaster import Forecaster
-from chase.forecast.simple import extrapolate, fill_gaps
 
-__all__ = ["Expected", "Forecaster", "extrapolate", "fill_gaps"]
+__all__ = ["Expected", "Forecaster"]

@@ -5,7 +5,10 @@ Notation, beside that of ``chase.forecast.window``:
     y       (r,)    x[t + k] - b, what the base missed, g/kWh; one row an hourly origin
     beta    (p,)    argmin sum_r |y_r - X_r beta| + lambda sum_j |beta_j|^2, X scaled to unit columns: a median, since
                     the absolute error is what is judged
-    e       (r,)    y - X beta with the beta of the other rows, in four stretches: errors of rows not yet seen, g/kWh
+    s       (3,)    shares of b + X beta, of x[t] and of the same time of the day before in the forecast, sum 1: those
+                    that would have erred least, since where a grid jumps about its usual day says little
+    e       (r,)    what the forecast missed, with the beta of the other rows, in four stretches: errors of rows not
+                    yet seen, g/kWh
     q       (2, 24) 10 and 90 % quantiles of e, for each hour of the day of the target
 
 Rows whose leads overlap have one error between them, so lambda grows with the lead: an hour ahead the correction does
@@ -19,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chase.forecast.window import CALENDAR, DAY_H, Floats, Ints, Window, along, base, design
+from chase.forecast.window import CALENDAR, DAY_H, Floats, Ints, Window, alike, along, base, design
 
 LEADS_H = (1, 2, 3, 4, 6, 9, 12, 18, 24, 36, 48, 72, 96, 132, 168)
 
@@ -29,6 +32,8 @@ _CALENDAR_SHRINK = 3.0  # times as much for what depends on the time alone
 _LEAST_ROWS = 48
 _PASSES = 2  # of reweighted least squares, from the mean towards the median
 _FOLDS = 4
+_MIXTURES = np.array([(i, j, 10 - i - j) for i in range(11) for j in range(11 - i)]) / 10
+_DOUBT = 20.0  # of s: ours alone weighs like so many independent errors
 _LOOK_BACK_DAYS = 3  # an origin has at least so much before it
 _QUANTILES = np.array([0.1, 0.9])
 _ALIKE_H = 2.0  # errors at hours of the day this near count as errors of this hour
@@ -44,6 +49,7 @@ class Correction:
     """What the window says of one lead. ``targets`` (r,) are the steps t + k of the rows, ascending."""
 
     beta: Floats
+    s: Floats
     q: Floats
     targets: Ints
     e: Floats
@@ -61,14 +67,15 @@ class Model:
     def at(self, k: Ints) -> Floats:
         """Median, low and high of leads k >= 1, (3, r), g/kWh. A lead between two corrections has some of each."""
         window, t = self.window, np.array([self.window.last])
-        middle, X = base(window, t, k), design(window, t, k)
-        q, hour = np.zeros((2, len(k))), window.hour(window.last + k)
+        X, simple, hour = design(window, t, k), candidates(window, t, k), window.hour(window.last + k)
+        middle, q = np.zeros(len(k)), np.zeros((2, len(k)))
         for lead, share in self._shares(k):
             on, found = share > 0, self._correction(lead)
             if found is None:
-                q[:, on] += share[on] * width(k[on] / window.m, middle[on])
+                middle[on] += share[on] * simple[0, on]
+                q[:, on] += share[on] * width(k[on] / window.m, simple[0, on])
             else:
-                middle[on] += share[on] * (X[on] @ found.beta)
+                middle[on] += share[on] * (found.s @ simple[:, on] + found.s[0] * (X[on] @ found.beta))
                 q[:, on] += share[on] * found.q[:, hour[on]]
         middle = np.clip(middle, *_bounds(window.x))
         return self._unit * np.stack([middle, middle + np.minimum(q[0], 0), middle + np.maximum(q[1], 0)])
@@ -112,13 +119,30 @@ def _correction(window: Window, lead: int) -> Correction | None:
     t, k = _origins(window, lead), np.array([lead])
     if len(t) < _LEAST_ROWS:
         return None
-    X, y = design(window, t, k), window.x[t + lead] - base(window, t, k)
+    X, missed = design(window, t, k), window.x[t + lead] - candidates(window, t, k)
     h = lead / window.m
     shrink = np.full(X.shape[1], _SHRINK_PER_H * h * _FULL_ROWS / len(t))
     shrink[-CALENDAR:] *= _CALENDAR_SHRINK
-    beta, e = _median_ridge(X, y, shrink)
-    q = _quantiles(e, window.hour(t + lead)) * widening(len(t) / max(h, 1.0))
-    return Correction(beta, q, t + lead, e)
+    beta, unseen = _median_ridge(X, missed[0], shrink)
+    independent = len(t) / max(h, 1.0)
+    errors = np.stack([unseen, *missed[1:]])
+    s = _mixture(errors, independent)
+    e = s @ errors
+    q = _quantiles(e, window.hour(t + lead)) * widening(independent)
+    return Correction(beta, s, q, t + lead, e)
+
+
+def candidates(window: Window, t: Ints, k: Ints) -> Floats:
+    """(3, r): the base, what is now, and the same time of the day before."""
+    t, k = np.broadcast_arrays(t, k)
+    return np.stack([base(window, t, k), window.x[t], window.x[np.maximum(alike(t, k, window.d), 0)]])
+
+
+def _mixture(errors: Floats, independent: float) -> Floats:
+    """The s of least mean absolute error, given ``errors`` (3, r), drawn towards ours alone where few speak for it."""
+    best = _MIXTURES[np.argmin(np.abs(_MIXTURES @ errors).mean(axis=1))]
+    sure = independent / (independent + _DOUBT)
+    return sure * best + (1 - sure) * np.eye(3)[0]  # type: ignore[no-any-return]
 
 
 def _origins(window: Window, lead: int) -> Ints:

@@ -9,8 +9,8 @@ Notation (i, t, k count steps of the window; numpy arrays are float64):
                 days, and of the same weekday's; o (r,) the same of step t itself
     b   (r,)    the base: c + rho(h) (x[t] - o), the usual value and what will be left of today's departure from it
     a   (n,)    departure of each step from the mean of its time of day over the 7 and the 28 days before
-    X   (r, p)  columns that may tell what the base misses: departures of today, of the last days from the last weeks,
-                the hour and the weekday, and products of the first and the last
+    X   (r, p)  columns that may tell what the base misses: the change that it expects, departures of today, of the last
+                days from the last weeks, the hour and the weekday, and products of today's and the hour
 
 Means take as many days as the window has; nothing looks past t.
 """
@@ -159,7 +159,8 @@ def design(window: Window, t: Ints, k: Ints) -> Floats:
     today, target = window.departures[t], window.phase + t + k
     day, week = window.waves[0][target % window.d], window.waves[1][target % window.w]
     crossed = [today[:, [column]] * day[:, :4] for column in (1, 3)]
-    return np.concatenate([today, _levels(window, t, k), *crossed, np.ones((len(t), 1)), day, week], axis=1)
+    change = (base(window, t, k) - window.x[t])[:, None]
+    return np.concatenate([change, today, _levels(window, t, k), *crossed, np.ones((len(t), 1)), day, week], axis=1)
 
 
 CALENDAR = 11
