@@ -18,12 +18,12 @@ def examples(text: str, language: str) -> list[str]:
 
 
 def section(text: str, title: str) -> str:
-    """From its heading to the next one of the same rank or above."""
-    found = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
+    """From its heading to the next one of the same rank or above; a comment in an example is no heading."""
+    plain = _FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
+    found = re.search(rf"^(#+) {re.escape(title)}$", plain, re.MULTILINE)
     assert found, f"no section {title!r}"
-    rest = text[found.end() :]
-    end = re.search(rf"^#{{1,{len(found[1])}}} ", rest, re.MULTILINE)
-    return rest[: end.start()] if end else rest
+    end = re.compile(rf"^#{{1,{len(found[1])}}} ", re.MULTILINE).search(plain, found.end())
+    return text[found.end() : end.start() if end else len(text)]
 
 
 def rows(text: str) -> list[list[str]]:
