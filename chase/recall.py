@@ -39,7 +39,7 @@ def _sound(
     grid: GridSignal, state: SourceState, log: Reader, start: datetime, end: datetime
 ) -> Iterable[IntensityPoint]:
     stored = log.points(state.provider.zone, state.provider.name, start - _CONTEXT, end)
-    gate, known = grid.new_gate(), state.observed
+    gate, known = grid.new_gate(), grid.observed_of(state)
 
     def is_believed(point: IntensityPoint) -> bool:
         believed = known.get(point.start)

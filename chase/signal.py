@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from chase.ahead import HOUR, Ahead, typical_hours
 from chase.clock import Clock
@@ -21,7 +21,7 @@ from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outliers import FACTOR, Gate, Vouch, differ
 from chase.outlook import FALLBACK, FRESH, STALE, Hour, Outlook
 from chase.signal_events import SignalEvents, held_text, minute
-from chase.source import Points, SourceState, checked, foreign
+from chase.source import Points, SourceState, checked, describe_source, foreign
 from providers.base import (
     AuthError,
     IntensityPoint,
@@ -100,6 +100,16 @@ class GridSignal:
     @property
     def states(self) -> Sequence[SourceState]:
         return tuple(self._states)
+
+    def describe_sources(self) -> list[dict[str, Any]]:
+        """How each fares, for status and the CLI."""
+        with self._lock:
+            return [describe_source(state) for state in self._states]
+
+    def observed_of(self, state: SourceState) -> dict[datetime, IntensityPoint]:
+        """What of its observations is gone by."""
+        with self._lock:
+            return dict(state.observed)
 
     @property
     def poll_s(self) -> float:

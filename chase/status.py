@@ -9,7 +9,6 @@ from chase.controller import Controller
 from chase.jobs import Job
 from chase.outlook import describe
 from chase.records import HoldRecord
-from chase.source import describe_source
 from zeus_core.actuation.base import GpuState
 
 
@@ -95,7 +94,7 @@ def _gpu(controller: Controller, uuid: str, state: GpuState | None) -> dict[str,
 def _signal(controller: Controller, region: str) -> dict[str, Any]:
     signal = controller.signals[region]
     shown = describe(signal.outlook())
-    sources = [_timed(describe_source(state)) for state in signal.states]
+    sources = [_timed(facts) for facts in signal.describe_sources()]
     return {**_timed(shown), "sources": sources}
 
 

@@ -23,7 +23,6 @@ from chase.errors import StoreError
 from chase.outlook import FALLBACK, Outlook, describe
 from chase.recall import recall
 from chase.signal import GridSignal
-from chase.source import describe_source
 from chase.store import open_readonly
 from providers.base import Ordered
 
@@ -119,7 +118,7 @@ def _document(grid: GridSignal, outlook: Outlook, hours: int) -> dict[str, Any]:
         "region": grid.region,
         "at": outlook.at,
         **describe(outlook),
-        "sources": [describe_source(state) for state in grid.states],
+        "sources": grid.describe_sources(),
         "ahead": [hour for hour in outlook.ahead if first < hour.end and hour.start < end],
     }
 

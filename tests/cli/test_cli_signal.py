@@ -168,3 +168,14 @@ def test_the_help_of_the_group_names_what_is_in_it(run):
     out = run("signal", "--help").stdout
     assert "show " in out.split("Commands:")[1]
     assert "Ask the sources now" not in out
+
+
+def test_a_source_that_is_down_says_since_when_and_when_it_was_last_good(run, quiet_region, stored, tmp_path):
+    """Its provider's outage, not the reader's token: both times stand before the error, and in the document."""
+    (tmp_path / "trace.csv").unlink()
+    asked = ("signal", quiet_region, "--refresh", "--db", stored(timedelta(minutes=30)))
+    (line,) = (line for line in run(*asked).stdout.splitlines() if line.startswith("  file (quiet): "))
+    assert re.match(r"  file \(quiet\): down since [-\d: ]+Z, last good [-\d: ]+Z: Transient: .* does not exist", line)
+    (source,) = json.loads(run(*asked, "--json").stdout)["sources"]
+    assert source["down_since"] > source["last_good"]
+    assert source["problem"].startswith("Transient: ")
