@@ -243,6 +243,45 @@ def test_energy_is_power_times_time(make, server):
     }
 
 
+def test_water_alone_is_0_at_the_stack_and_nothing_generated_is_not(make, server):
+    """0 g/kWh is real where a grid can be it; a reply full of zeros is no grid (B18)."""
+    start = NOW.replace(minute=0) - 26 * HOUR
+    server.answer_with(answer(document(generation("B12", hours(start, *[500] * 26), zone=eic("NO_2")))))
+    assert {point.g_per_kwh for point in day(make("NO-NO2", scope="direct"))} == {0.0}
+    server.answer_with(answer(document(generation("B12", hours(start, *[0] * 26), zone=eic("NO_2")))))
+    with pytest.raises(NoData, match="no interval of it has a whole mix"):
+        day(make("NO-NO2", scope="direct"))
+
+
+def test_less_than_nothing_is_a_plants_own_use(make, server):
+    """Panels at night take a few megawatts: they count as 0, and so they do in the sum."""
+    start = NOW.replace(minute=0) - 26 * HOUR
+    series = [
+        generation(psr, hours(start, *[mw] * 26), zone=FR) for psr, mw in (("B04", 500), ("B14", 500), ("B16", -3))
+    ]
+    server.answer_with(answer(document(*series)))
+    assert {point.g_per_kwh for point in day(make("FR"))} == {251.0}
+
+
+def test_revisions_are_new_answers(make, server):
+    """The platform rewrites the last days without saying so: each reply counts as it is."""
+    start = NOW.replace(minute=0) - 26 * HOUR
+    provider, told = make("FR"), []
+    for gas in (500, 1500):
+        series = [generation(psr, hours(start, *[mw] * 26), zone=FR) for psr, mw in (("B04", gas), ("B14", 500))]
+        server.answer_with(answer(document(*series)))
+        told += [day(provider).points[-1].g_per_kwh]
+    assert told == [251.0, (3 * 490 + 12) / 4]
+
+
+def test_the_future_was_not_generated(make, server):
+    """Rows that have not begun are clock skew, whatever they say."""
+    start = NOW.replace(minute=0) - 20 * HOUR
+    server.answer_with(answer(document(*(generation(psr, hours(start, *[500] * 26)) for psr in ("B04", "B14")))))
+    points = make().observe(NOW - DAY, NOW + DAY).points
+    assert points[-1].start == NOW.replace(minute=0)
+
+
 # Steps
 
 
