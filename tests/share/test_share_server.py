@@ -7,8 +7,10 @@ import socket
 import pytest
 from share_bench import TOKEN, Caller, span
 
+from chase.config import load
 from chase.config.models import ShareConfig
 from chase.errors import ChaseError, ConfigError
+from chase.service import needs_restart
 from chase.share.server import ShareServer
 
 
@@ -80,3 +82,9 @@ def test_an_address_that_is_not_ours():
     """TEST-NET is nobody's."""
     with pytest.raises(ChaseError, match=r"share\.listen: cannot listen on 192\.0\.2\.1"):
         start("192.0.2.1:8420", "FLEET", FLEET=TOKEN)
+
+
+def test_a_reload_says_that_sharing_needs_a_restart(tmp_path):
+    """The port stays as it was, and the event names the key."""
+    loads = (load(overrides={"share.listen": listen}, env={"HOME": str(tmp_path)}) for listen in (None, "127.0.0.1:0"))
+    assert needs_restart(*loads) == ["share.listen"]
