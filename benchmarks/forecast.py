@@ -38,8 +38,8 @@ from chase.forecast.window import WINDOW_H, Floats, Ints, Window
 LEADS_H = (1, 6, 24, 48, 96)
 YEAR, MARCH = datetime(2023, 1, 1, tzinfo=UTC), 59 * 24
 OURS = "chase"
-SMALL = ("persistence", "yesterday", "last-week", "svr")
-NAIVE = ("persistence", "yesterday", "last-week")
+SMALL = (*named.SIMPLE, "svr")
+NAIVE = named.SIMPLE
 SWINGING = ("DE", "GB", "ES", "US-CAL-CISO")
 PEERS_EVERY = 97
 ROOT = Path(__file__).resolve().parent.parent

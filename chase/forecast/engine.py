@@ -122,17 +122,22 @@ class Engine:
             return own
         said, _ = self._clockwork.values(points, first, count, "said")
         lead_h = np.maximum(self._clockwork.start_s(own.c) - said, 0.0) / 3600
+        values, omega = self._blended(own, source, np.where(there, theirs, np.nan), lead_h)
+        by = [named(b, source, float(o)) for b, o in zip(own.by, omega, strict=True)]
+        return Steps(own.c, values, by)
+
+    def _blended(self, own: Steps, source: str, theirs: Floats, lead_h: Floats) -> tuple[Floats, Floats]:
+        """Values (3, r), and the part (r,) that the source has in them: all where nothing was observed."""
+        there = np.isfinite(theirs)
         if self._history is None:
             values = np.concatenate([theirs[None], theirs + width(lead_h, theirs)])
-            omega = np.ones(count)
-        else:
-            use = there & (own.c > self._history.last)
-            values, omega = own.values.copy(), np.zeros(count)
-            if use.any():
-                record = self._record(source, self._history)
-                values[:, use], omega[use] = record.blend(own.c[use], own.values[:, use], theirs[use], lead_h[use])
-        by = [named(b, source, float(o)) if t else b for b, o, t in zip(own.by, omega, there, strict=True)]
-        return Steps(own.c, np.where(there, values, own.values), by)
+            return np.where(there, values, own.values), there.astype(np.float64)
+        use = there & (own.c > self._history.last)
+        values, omega = own.values.copy(), np.zeros(len(own.c))
+        if use.any():
+            record = self._record(source, self._history)
+            values[:, use], omega[use] = record.blend(own.c[use], own.values[:, use], theirs[use], lead_h[use])
+        return values, omega
 
     def _record(self, source: str, history: History) -> Record:
         if source not in self._records:
