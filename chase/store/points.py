@@ -166,8 +166,13 @@ def _series_id(db: Database, kept: Kept[Any], series: tuple[str, ...], longest_s
         made = db.conn.execute(f"INSERT INTO {kept.series} ({names}) VALUES ({marks})", (*series, longest_s))
         return int(made.lastrowid or 0)
     if found[1] < longest_s:
-        db.conn.execute(f"UPDATE {kept.series} SET longest_s = ? WHERE id = ?", (longest_s, found[0]))
+        reaches(db, kept, found[0], longest_s)
     return int(found[0])
+
+
+def reaches(db: Database, kept: Kept[Any], series: int, longest_s: Seconds) -> None:
+    """No row of the series is longer: readers rely on it (``query``)."""
+    db.conn.execute(f"UPDATE {kept.series} SET longest_s = max(longest_s, ?) WHERE id = ?", (longest_s, series))
 
 
 def label_id(db: Database, label: tuple[str, str]) -> int:

@@ -13,7 +13,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chase.store.connect import write
-from chase.store.points import HOUR_S, Kept, Seconds, insert, label_id
+from chase.store.points import HOUR_S, Kept, Seconds, insert, label_id, reaches
 from providers.base import Kind
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _joined(db: Database, kept: Kept[Any], series: int, longest_s: Seconds, befo
             labels = _labels(db, {row.label for run in runs for row in run})
             _delete(db, kept, [row.id for run in runs for row in run])
             insert(db, kept, [(series, *_one(db, run, labels)) for run in runs])
+            reaches(db, kept, series, max((run[-1].end - run[0].start for run in runs), default=0))
         yield sum(len(run) - 1 for run in runs)
 
 

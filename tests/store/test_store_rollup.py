@@ -62,6 +62,19 @@ def test_short_values_become_the_mean_of_their_hour(store):
     assert rest == young
 
 
+@pytest.mark.parametrize("after_min", range(0, 120, 7))
+def test_what_was_joined_is_found_from_any_minute_on(store, after_min):
+    """An hour that was of short values is longer than all that its series had: still nothing of it is overlooked."""
+    observed = [at(5 * i, 100.0 + i) for i in range(24)]
+    expected = [replace(point, kind=Kind.FORECAST) for point in observed]
+    store.add_points([*observed, *expected])
+    store.add_prices([replace(PRICE, start=point.start, end=point.end) for point in observed])
+    store.prune(LATER)
+    since = T0 + after_min * minute
+    for found in (store.points("GB", start=since), store.forecasts("GB", start=since), store.prices(start=since)):
+        assert [(p.start - T0) / hour for p in found] == [0, 1][after_min // 60 :]
+
+
 def test_a_gap_in_an_hour_stays_a_gap(store):
     """What is joined is what followed without a break: nothing is made up for the minutes between."""
     store.add_points([at(0, 10.0), at(5, 20.0), at(20, 30.0, length_min=10), at(30, 60.0, length_min=20)])
