@@ -35,6 +35,7 @@ class HttpServer:
                 proxy_headers=False,  # a header must never overwrite what the kernel said of the caller
                 server_header=False,
                 log_config=None,
+                log_level="error",  # what callers get wrong is theirs: nobody may fill our log with it
                 limit_concurrency=most,
                 h11_max_incomplete_event_size=_LONGEST_HEAD,
                 timeout_keep_alive=5,

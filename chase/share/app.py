@@ -44,6 +44,7 @@ def create_app(shared: Sequence[Shared], *, token: str | None, callers: Callers)
         Route("/v1/grid/{place}/prices", endpoint(document.prices)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed})
+    app.router.redirect_slashes = False  # the address to go to would be made of what the caller says is our name
     return _Gate(app, token, callers)
 
 
@@ -98,7 +99,7 @@ def _tagged(body: bytes, headers: Mapping[str, str]) -> Response:
 
 def _span(request: Request) -> tuple[datetime, datetime]:
     start, end = (_time(name, request.query_params.get(name, "")) for name in ("start", "end"))
-    if not start < end <= start + LONGEST:
+    if not timedelta(0) < end - start <= LONGEST:
         raise HTTPException(400, f"start must be before end, and at most {LONGEST.days} days")
     return start, end
 

@@ -77,6 +77,36 @@ class TestQuestions:
         answer = caller.raw(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Long: " + b"x" * 100_000)
         assert answer.startswith(b"HTTP/1.1 400 ")
 
+    def test_what_callers_get_wrong_fills_no_log(self, caller, caplog):
+        """Talk, upgrades, times and names that cannot be: nobody who has no token writes lines of our log."""
+        heads = ("Upgrade: websocket\r\nConnection: upgrade", "Expect: 7", "Content-Length: x", "Authorization: \xff")
+        for head in heads:
+            caller.raw(f"GET /v1/grid/xx/intensity HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode("latin-1"))
+        caller.raw(b"\x16\x03\x01\x02\r\n\r\n")
+        caller.get("/v1/grid/%00%0d%0a/intensity", {"start": "0001-01-01T00:00Z", "end": "9999-12-31T23:59Z"})
+        assert not caplog.records
+
+    @pytest.mark.parametrize(
+        ("start", "end", "status"),
+        [
+            ("0001-01-01T00:00Z", "0001-01-01T01:00Z", 200),
+            ("9999-12-31T00:00Z", "9999-12-31T01:00Z", 200),
+            ("0001-01-01T00:00Z", "9999-12-31T23:59Z", 400),
+            ("0001-01-01T00:00+23:00", "0001-01-02T00:00Z", 400),
+            ("9999-12-31T23:00Z", "9999-12-31T23:59-23:00", 400),
+        ],
+    )
+    def test_the_first_and_the_last_time_there_is(self, caller, start, end, status):
+        """Far from all that is known, and no error of ours."""
+        told = caller.get("/v1/grid/xx/intensity", {"start": start, "end": end})
+        assert told.status == status
+
+    def test_nobody_is_sent_to_where_the_caller_says_we_are(self, caller):
+        """A path that is nearly right is no redirect made of the Host that was sent."""
+        answer = caller.raw(b"GET /v1/grid/xx/intensity/ HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert b"elsewhere" not in answer
+
     def test_each_answer_ends_its_connection(self, caller):
         """Nobody keeps one for later: the second question on it is not read."""
         question = b"GET /v1/grid/atlantis/intensity HTTP/1.1\r\nHost: x\r\n\r\n"
