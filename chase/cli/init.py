@@ -55,6 +55,8 @@ def init(*, region: str | None, output: Path | None, observe: bool, force: bool,
     """
     named, why = _choose(region, asks=sys.stdin.isatty() and sys.stdout.isatty() and not as_json)
     path, mode = (output or _default_file()).absolute(), "observe" if observe else "control"
+    if path.exists() and not path.is_file():
+        raise ChaseError(f"{path} is there and is no file, so it is not replaced; name a file with --output")
     if path.exists() and not force:
         raise ChaseError(_THERE.format(path=path))
     found = load_region(named)
@@ -115,7 +117,8 @@ def _quoted(text: str) -> str:
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    """Only what can be used: a draft is read back before the file itself is touched."""
+    """Only what can be used: a draft is read back before the file itself is touched, to which a link may lead."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

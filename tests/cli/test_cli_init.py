@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -85,6 +86,39 @@ def test_a_file_that_is_there_is_not_touched(run, own_file):
     assert run("init", "--region", "gb", "--force").exit_code == 0
     assert "# mine" not in own_file.read_text()
     assert [path.name for path in own_file.parent.iterdir()] == ["chase.toml"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link to a pipe"])
+def test_what_is_no_file_is_never_replaced(run, tmp_path, kind):
+    """A device, a pipe or a socket stays what it is, also with --force: root could replace /dev/null."""
+    place = tmp_path / "place"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(str(place))
+    else:
+        os.mkfifo(place)
+    output = tmp_path / "link" if kind.startswith("link") else place
+    if output != place:
+        output.symlink_to(place)
+    before = place.stat()
+    for force in ([], ["--force"]):
+        refused = run("init", "--region", "gb", "--output", output, *force)
+        assert refused.exit_code == 1
+        assert f"{output} is there and is no file, so it is not replaced" in refused.stderr
+    assert (place.stat().st_ino, place.stat().st_mode) == (before.st_ino, before.st_mode)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_one(run, tmp_path, there):
+    """Where the file is kept elsewhere, such as by who manages the machine, it is that one which is written."""
+    real, link = tmp_path / "managed" / "chase.toml", tmp_path / "chase.toml"
+    real.parent.mkdir()
+    if there:
+        real.write_text("old")
+    link.symlink_to(real)
+    assert run("init", "--region", "gb", "--output", link, "--force").exit_code == 0
+    assert link.is_symlink()
+    assert load(service_file=real).region.id == "gb"
 
 
 def test_nothing_is_written_that_cannot_be_used(run, own_file):
