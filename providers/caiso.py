@@ -121,7 +121,7 @@ class Caiso:
         """Rows that both tables have."""
         emitted = _emissions(self._table(folder, "co2", day), day, self._now())
         demand = _demand(self._table(folder, "netdemand", day), day, self._now())
-        if max(emitted, default=self._now()) > self._now() + _AHEAD:
+        if max([*emitted, *demand], default=self._now()) > self._now() + _AHEAD:
             raise NoData(f"{self._label}: {folder} has rows of times to come, so it is not of {day.isoformat()}")
         until = ends(list(emitted), _STEP)
         rows = [(at, until[at], 1000.0 * tonnes / demand[at]) for at, tonnes in emitted.items() if at in demand]

@@ -24,6 +24,7 @@ _LABEL = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _MOST_ROWS = 400
 _MOST_COLUMNS = 60
+_MOST = 1e6  # MW or t/h
 _LAST_HOUR, _LAST_MINUTE = 23, 59
 
 Cells = Mapping[str, float | None]  # None where nothing stands, NaN where it cannot be read
@@ -72,7 +73,8 @@ def _cell(text: str) -> float | None:
     text = text.strip()
     if not text:
         return None
-    return float(text) if _NUMBER.fullmatch(text) else math.nan
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return number if abs(number) <= _MOST else math.nan
 
 
 def _instants(labels: Sequence[str], day: date, now: datetime) -> list[datetime | None]:

@@ -239,6 +239,17 @@ def test_yesterdays_file_is_not_todays(make, server):
     assert {point.start.astimezone(fakes.CLOCK).date() for point in points} == {YESTERDAY}
 
 
+@pytest.mark.parametrize("old", ["co2", "netdemand"])
+def test_one_of_two_files_being_yesterdays_is_enough(make, server, old):
+    """They are not renewed at one time: this day's carbon over that day's demand is no intensity."""
+    now = fakes.wall(TODAY, "00:07").astimezone(UTC)
+    days = {"co2": ["00:00", "00:05"], "netdemand": ["00:00", "00:05"]} | {old: LABELS}
+    carbon = [co2_row(label, gas=9000) for label in days["co2"]]
+    _tables(server, carbon, [load_row(label) for label in days["netdemand"]])
+    with pytest.raises(NoData, match="rows of times to come"):
+        make(lambda: now).observe(now - timedelta(minutes=5), now)
+
+
 def test_a_file_that_has_stood_still_over_midnight_is_not_todays(make, server, clock):
     """Cut short in the morning and never renewed, it would fit the next morning as well."""
     labels = minutes("00:00", 17)
@@ -296,6 +307,14 @@ def test_a_row_without_gas_is_a_gap(make, server, value):
 def test_a_row_without_demand_is_a_gap(make, server, value):
     """Divided by 0, by a placeholder or by infinity it would be no intensity, or a clean one."""
     _row(server, co2_row("01:00"), load=load_row("01:00", value))
+    assert _today(make) == ["00:50"]
+
+
+@pytest.mark.parametrize("imports", ["1e308", "-1e308", "1e999", "-1e999"])
+@pytest.mark.parametrize("gas", ["5000", "1e308", "1e999"])
+def test_cells_that_no_sum_can_hold_are_a_gap(make, server, gas, imports):
+    """Added up they would overflow, or be infinities of both signs."""
+    _row(server, co2_row("01:00", gas=gas, imports=imports))
     assert _today(make) == ["00:50"]
 
 
