@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Mapping
 from typing import TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
 MASK = "***"
+_MOST_SECRETS = 256
 _SCHEME = re.compile(r"(?:Basic|Bearer) +")
 _NAMED = re.compile(r"(?i)\b([\w-]*(?:token|key|secret|passw(?:or)?d|auth)[\w-]*=)[^&\s\"']+")
 
@@ -44,19 +46,27 @@ def bearer(token: Secret) -> Secret:
 class Redactor(logging.Filter):
     """Masks the secrets that it was told of, and the values of query parameters whose names give them away.
 
+    Of secrets the ones told of last are kept: tokens of half an hour would pile up for as long as a process lives.
     As a log filter it rewrites records that contain one: at DEBUG level urllib3 logs whole request lines.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._secrets: dict[str, set[str]] = {}
         self._forms: tuple[str, ...] = ()
+        self._lock = threading.Lock()
 
     def protect(self, secret: Secret) -> None:
         value = secret.reveal()
         bare_value = _SCHEME.sub("", value, count=1)  # an echo need not repeat the scheme
         forms = {form for text in (value, bare_value) for form in (text, quote(text, safe=""), quote_plus(text))} - {""}
-        if not forms <= set(self._forms):
-            self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
+        with self._lock:
+            known = self._secrets.pop(value, None)
+            self._secrets[value] = forms
+            if known is None:
+                while len(self._secrets) > _MOST_SECRETS:
+                    del self._secrets[next(iter(self._secrets))]
+                self._forms = tuple(sorted(set().union(*self._secrets.values()), key=len, reverse=True))
 
     def clean(self, text: str) -> str:
         for form in self._forms:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import pickle
 import re
+import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
@@ -145,6 +147,29 @@ def test_a_secret_within_a_secret_is_masked_whole():
     for value in ("abc", "abcdef"):
         redactor.protect(Secret(value))
     assert redactor.clean("abcdef abc") == f"{MASK} {MASK}"
+
+
+def test_tokens_that_come_and_go_do_not_pile_up():
+    """A year of them costs what a day costs, and those in use are masked however many came since they were first."""
+    redactor = Redactor()
+    lasting, newest = Secret(PLAIN), Secret("")
+    sizes = []
+    for number in range(3000):
+        redactor.protect(lasting)
+        newest = Secret(f"Bearer token-{number}-of-half-an-hour")
+        redactor.protect(newest)
+        sizes.append(sys.getsizeof(redactor._forms) + sum(map(sys.getsizeof, redactor._forms)))
+    assert max(sizes) <= 1.1 * max(sizes[:300])
+    assert redactor.clean(f"{PLAIN} {newest.reveal()} {newest.reveal().split()[1]}") == f"{MASK} {MASK} {MASK}"
+
+
+def test_secrets_are_told_of_by_many_at_once():
+    """None of them is lost between two threads."""
+    redactor = Redactor()
+    told = [[Secret(f"of {thread}, no {number}") for number in range(10)] for thread in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda secrets: [redactor.protect(secret) for secret in secrets], told))
+    assert {redactor.clean(secret.reveal()) for secrets in told for secret in secrets} == {MASK}
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "Basic"])
