@@ -20,14 +20,16 @@ _BATCH = 256  # operations in one transaction
 
 
 class Worth(IntEnum):
-    """What is forgotten first where memory is short: what can be computed again, then rows, the oldest first.
+    """What is forgotten first where memory is short: what can be computed again, then what sources have said, thousands
+    of rows at once, then what only this node knows; of each the oldest first.
 
     State (a job begins or ends) is forgotten last: the rows that come after refer to it.
     """
 
     SPARE = 0
-    ROW = 1
-    STATE = 2
+    SAID = 1
+    ROW = 2
+    STATE = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -173,7 +173,7 @@ class Store(Reader):
             return False
 
     def _add_vintages(self, kept: Kept[Any], rows: Sequence[Vintage]) -> int:
-        op = Op(kept.view, lambda db: add_vintages(db, kept, rows), rows=len(rows))
+        op = Op(kept.view, lambda db: add_vintages(db, kept, rows), rows=len(rows), worth=Worth.SAID)
         return self._writer.submit(op) or 0
 
     def _add(self, shape: Shape[Any], record: object) -> int | None:

@@ -11,9 +11,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, T0, child, count_of, held, rows_of, sound
+from store_cases import DECISION, EVENT, HOLD, INTERVAL, JOB, POINT, PRICE, T0, child, count_of, held, rows_of, sound
 
 from chase.store import Store, Tuning, connect, link
+from providers.base import Kind
 
 
 def everything(store: Store) -> None:
@@ -151,13 +152,13 @@ def test_what_does_not_fit_in_memory_is_forgotten_oldest_first_and_told(open_sto
     store.add_interval(replace(INTERVAL, job_id="ffff0000"))
     store.add_points([POINT])
     assert store.health.buffered == 20
-    assert store.health.lost == 1 + 100 - 17
+    assert store.health.lost == 1 + 100 - 18 + 1
     disk["pages"] = 2**30
     assert store.flush(20)
     (told,) = store.events(code="store-rows-lost")
-    assert told.data == {"decisions": 1, "events": 83}
-    assert "1 of decisions, 83 of events" in told.message
-    assert [event.message for event in store.events(code="gpu-lost")] == [str(i) for i in range(83, 100)]
+    assert told.data == {"decisions": 1, "events": 82, "signal_points": 1}
+    assert "1 of decisions, 82 of events, 1 of signal_points" in told.message
+    assert [event.message for event in store.events(code="gpu-lost")] == [str(i) for i in range(82, 100)]
     assert [job.id for job in store.jobs()] == [JOB.id, "ffff0000"]
     assert len(store.intervals("ffff0000")) == 1
     assert len(store.decisions()) == given - 1
@@ -167,6 +168,28 @@ def test_what_does_not_fit_in_memory_is_forgotten_oldest_first_and_told(open_sto
 def fill_after(store: Store) -> int:
     store.upsert_job(JOB)
     return fill(store)
+
+
+@pytest.mark.parametrize("kind", [Kind.MEASURED, Kind.FORECAST, "price"])
+def test_what_sources_say_never_pushes_out_what_only_we_know(open_store, path, kind):
+    """The history of a source with steps of 5 minutes is a week at a time: decisions and energy are worth more."""
+    store = open_store(busy_s=0.02, patience_s=0.05)
+    store.upsert_job(JOB)
+    steps = [T0 + i * timedelta(minutes=5) for i in range(2016)]
+    with held(path, "BEGIN IMMEDIATE"):
+        for i in range(20):
+            store.add_decision(replace(DECISION, at=T0 + timedelta(seconds=i)))
+            store.add_interval(replace(INTERVAL, start=T0 + timedelta(seconds=i)))
+        for zone in "ABCDEF":
+            if kind == "price":
+                store.add_prices([replace(PRICE, zone=zone, start=at, end=at + timedelta(minutes=5)) for at in steps])
+            else:
+                given = replace(POINT, zone=zone, kind=kind)
+                store.add_points([replace(given, start=at, end=at + timedelta(minutes=5)) for at in steps])
+    assert store.flush(20)
+    assert (len(store.decisions()), len(store.intervals())) == (20, 20)
+    (lost,) = store.events(code="store-rows-lost")
+    assert set(lost.data) == {{"price": "price_points", Kind.FORECAST: "forecasts"}.get(kind, "signal_points")}
 
 
 def test_losses_are_told_once(open_store, disk):
