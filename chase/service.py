@@ -35,6 +35,7 @@ from chase.config import Loaded
 from chase.controller import Controller
 from chase.errors import ChaseError, TryLater
 from chase.events import EventLog
+from chase.memory import give_back
 from chase.notify import Notifier
 from chase.prices import AHEAD, MEMORY, PriceFeed
 from chase.recall import best_known, recall
@@ -292,6 +293,7 @@ class Service:
     def _housekeeping(self) -> None:
         removed = self.store.prune(self.clock.now())
         self.store.checkpoint()
+        give_back()
         self.events("pruned", "info", "old rows were dropped", removed=removed)
 
     def _reprice(self) -> None:

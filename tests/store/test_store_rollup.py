@@ -259,6 +259,9 @@ def test_every_hour_costs_what_it_cost(tmp_path_factory, found, chunk):
         after = store.points("GB")
         assert hourly(after) == hourly(before)
         assert len(store.vintages("GB")) == len(after) <= len(before)
+        for minutes in range(-30, 300, 17):
+            since = T0 + minutes * minute
+            assert list(store.points("GB", start=since)) == [point for point in after if point.end > since]
         store.prune(LATER)
         assert store.points("GB") == after
         assert sound(store.path)
