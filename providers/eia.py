@@ -49,12 +49,16 @@ _FUELS: Mapping[str, Fuel] = MappingProxyType(
         "GEO": Fuel.GEOTHERMAL,
         "NG": Fuel.GAS,
         "NUC": Fuel.NUCLEAR,
+        "OES": Fuel.BATTERY,
         "OIL": Fuel.OIL,
         "OTH": Fuel.OTHER,
         "PS": Fuel.PUMPED_STORAGE,
+        "SNB": Fuel.SOLAR,  # with a battery beside it, as WNB has
         "SUN": Fuel.SOLAR,
+        "UES": Fuel.BATTERY,
         "UNK": Fuel.UNKNOWN,
         "WAT": Fuel.HYDRO,
+        "WNB": Fuel.WIND,
         "WND": Fuel.WIND,
     }
 )

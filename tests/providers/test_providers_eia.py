@@ -214,12 +214,21 @@ def test_oil_that_is_months_late_costs_nothing(make, server):
 
 
 @pytest.mark.parametrize("mw", [-5000, 0, 5000])
-@pytest.mark.parametrize("code", ["BAT", "PS"])
+@pytest.mark.parametrize("code", ["BAT", "OES", "PS", "UES"])
 def test_storage_counts_neither_way(make, server, code, mw):
-    """Batteries and pumps charge below zero."""
+    """Batteries, pumps and what else stores, known or not, charge below zero."""
     (point,) = observe(make, server, *hour(NINE - HOUR, **{code: mw}))
     (without,) = observe(make, server, *hour(NINE - HOUR))
     assert point.g_per_kwh == without.g_per_kwh
+
+
+@pytest.mark.parametrize(("code", "plain"), [("SNB", "SUN"), ("WNB", "WND")])
+def test_a_plant_with_a_battery_is_of_its_own_fuel(make, server, code, plain):
+    """Panels and turbines beside a battery are reported apart since 2024; they are not thermal plants, nor unknown."""
+    for mw in (1200, -60):
+        (point,) = observe(make, server, *hour(NINE - HOUR, **{plain: 2000, code: mw}))
+        (as_one,) = observe(make, server, *hour(NINE - HOUR, **{plain: 2000 + mw}))
+        assert (point.g_per_kwh, point.method) == (pytest.approx(as_one.g_per_kwh), as_one.method)
 
 
 def test_panels_that_draw_at_night_count_as_nothing(make, server):
