@@ -70,6 +70,7 @@ class Service:
     ) -> None:
         self.loaded = loaded
         self.config = loaded.config
+        self._pue = loaded.region.pue
         self.clock = clock or clock_of(self.config)
         self._again = loaded.again
         self._given_system = system
@@ -195,6 +196,8 @@ class Service:
         """What may change while running does; what cannot is named, and stays as it was."""
         kept = needs_restart(self.loaded, loaded)
         before, self.config = self.config, loaded.config
+        if loaded.region.id == self.loaded.region.id:
+            self._pue = loaded.region.pue
         self.controller.reconfigure(loaded.config, loaded.region)
         if loaded.config.control.interval_s != before.control.interval_s:
             seconds = self._period_s(loaded.config.control.interval_s)
@@ -302,7 +305,7 @@ class Service:
         region, grid = self.loaded.region, self.controller.signals[self.loaded.region.id]
         since = now - timedelta(hours=_REPRICE_H)
         series = best_known(grid, self.store, since, now)
-        reprice_recent(self.store, series, pue=region.pue, region=region.id, since=since)
+        reprice_recent(self.store, series, pue=self._pue, region=region.id, since=since)
 
     def _on_tick_event(self, event: JobExecutionEvent) -> None:
         """Missed, failed and overrunning ticks are recorded, of each kind one a minute at the most."""
@@ -377,6 +380,7 @@ def run(loaded: Loaded) -> int:
 
 # The service is built of these once; everything else follows a reload.
 _BUILT_OF = ("service", "simulated", "signal", "store", "share", "log")
+_BUILT_OF_REGION = ("id", "time_zone", "signal", "scope", "currency", "typical")
 _FOLLOWS = frozenset({"interval_s", "heartbeat_s", "account_s"})
 
 
@@ -389,8 +393,9 @@ def needs_restart(before: Loaded, after: Loaded) -> list[str]:
         for key, value in values.items()
         if value != before.config.model_dump()[section][key] and not (section == "control" and key in _FOLLOWS)
     ]
-    asked = [(loaded.region.sources, loaded.region.prices) for loaded in (before, after)]
-    return changed + (["the region's sources"] if asked[0] != asked[1] else [])
+    was, now = before.region, after.region
+    changed += [f"the region's {key}" for key in _BUILT_OF_REGION if getattr(was, key) != getattr(now, key)]
+    return changed + (["the region's sources"] if (was.sources, was.prices) != (now.sources, now.prices) else [])
 
 
 def _make_folder(folder: Path) -> None:

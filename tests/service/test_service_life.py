@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from service_node import REGION, until
 
-from chase.config import load
+from chase.config import load, load_region
 from chase.errors import ChaseError, ConfigError, TryLater
-from chase.service import Service
+from chase.records import IntervalRecord
+from chase.service import Service, needs_restart
 from chase.store import Reader
 from chase.unixhttp import request
 
@@ -250,6 +253,65 @@ class TestReloadInPart:
         service.shutdown()
         assert other.read_text() == "somebody's file"
         assert not (tmp_path / "run" / "chase.sock").exists()
+
+    @pytest.mark.parametrize(
+        ("key", "other"),
+        [
+            ("id", "other"),
+            ("time_zone", "Europe/Berlin"),
+            ("signal", "marginal"),
+            ("scope", "lifecycle"),
+            ("currency", "GBP"),
+            ("typical", load_region("de").typical),
+        ],
+    )
+    def test_what_the_signal_is_built_of_is_named(self, tmp_path, key, other):
+        """Another scope that is silently not taken up would have the wrong grams booked for weeks."""
+        before = loaded(tmp_path)
+        after = dataclasses.replace(before, region=before.region.model_copy(update={key: other}))
+        assert needs_restart(before, after) == [f"the region's {key}"]
+
+    @pytest.mark.parametrize(("key", "other"), [("pue", 1.5), ("name", "Elsewhere")])
+    def test_what_is_taken_up_is_not(self, tmp_path, key, other):
+        """Nobody restarts for nothing."""
+        before = loaded(tmp_path)
+        after = dataclasses.replace(before, region=before.region.model_copy(update={key: other}))
+        assert needs_restart(before, after) == []
+
+    def test_energy_is_priced_anew_with_the_pue_that_was_taken_up(self, start, tmp_path):
+        """Not with that of the start: the log and the account of the job would differ."""
+        service = start()
+        now = service.clock.now().replace(minute=0, second=0, microsecond=0)
+        trace = [f"{now - timedelta(hours=h)},{now - timedelta(hours=h - 1)},100" for h in range(4, 0, -1)]
+        (tmp_path / "trace.csv").write_text("\n".join(["start,end,g_per_kwh", *trace, ""]))
+        grid = next(iter(service.controller.signals.values()))
+        until(lambda: grid.poll() or grid.outlook().recent, "the trace is read")
+        job = register(service)
+        span = {"start": now - timedelta(hours=2), "end": now - timedelta(hours=1)}
+        service.store.add_interval(
+            IntervalRecord(
+                job_id=job["id"],
+                **span,
+                units=1.0,
+                energy_j=3.6e6,
+                method="counter",
+                power_limit_w=None,
+                intensity_g_per_kwh=None,
+                intensity_kind="",
+                grams=None,
+                reference_energy_j=None,
+                reference_s=None,
+                progress=True,
+            )
+        )
+        again = service.loaded
+        changed = dataclasses.replace(again, region=again.region.model_copy(update={"pue": 1.5}))
+        service._again = lambda: changed
+        service.reload()
+        service._reprice()
+        assert service.store.flush()
+        (row,) = [row for row in service.store.intervals(job["id"]) if row.start == span["start"]]
+        assert row.grams == pytest.approx(150.0)
 
 
 def test_the_lock_is_nobody_elses_to_hold(start, tmp_path):
