@@ -56,6 +56,20 @@ _FUELS: Mapping[int, Fuel] = MappingProxyType(
     }
 )
 
+# What a region never is without: where files of it lack, or hold nulls for days, what is left would pass for the whole.
+_BOTH = frozenset({Fuel.WIND, Fuel.SOLAR})
+_ALWAYS: Mapping[str, frozenset[Fuel]] = MappingProxyType(
+    {
+        "DE": _BOTH | {Fuel.GAS, Fuel.COAL, Fuel.LIGNITE, Fuel.BIOMASS, Fuel.HYDRO},
+        "50Hertz": _BOTH | {Fuel.GAS, Fuel.LIGNITE},
+        "Amprion": _BOTH | {Fuel.GAS, Fuel.COAL, Fuel.LIGNITE},
+        "TenneT": _BOTH | {Fuel.GAS, Fuel.HYDRO},
+        "TransnetBW": _BOTH | {Fuel.COAL, Fuel.HYDRO},
+        "AT": _BOTH | {Fuel.GAS, Fuel.HYDRO},
+        "LU": _BOTH,
+    }
+)
+
 
 class Smard:
     """Options: ``region`` (else the zone's country), ``resolution`` (hour, quarterhour) and ``scope``."""
@@ -95,8 +109,9 @@ class Smard:
             return Series()
         weeks = self._weeks(start - MEMORY, min(end, now))
         rows = collect(cell for week in weeks for cell in self._week(week))
+        whole = (row for row in rows if _ALWAYS[self._region] <= row.mw.keys())
         points = intensities(
-            usable(rows, start, now), zone=self.zone, scope=self._scope, source=self.name, fetched_at=now
+            usable(whole, start, now), zone=self.zone, scope=self._scope, source=self.name, fetched_at=now
         )
         if not points:
             raise NoData(f"{self._label}: too little is known of the mix from {start.isoformat()} on")

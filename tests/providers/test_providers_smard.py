@@ -261,9 +261,25 @@ def test_an_index_that_is_no_list_of_milliseconds_is_refused(make, server, clock
 def test_a_region_without_a_fuel_has_no_file_of_it(make, server, clock):
     """Austria has no lignite."""
     changed(server, clock, {1223: as_json({}, 404)})
-    (point,) = make().observe(NOW - 3 * HOUR, NOW).points
+    (point,) = make("AT").observe(NOW - 3 * HOUR, NOW).points
     mix = {**SMARD_MWH, 4068: 4 * mix_fakes.sun(SEVEN + 5 * HOUR)}
-    assert point.g_per_kwh == pytest.approx(intensity({code: mwh for code, mwh in mix.items() if code != 1223}))
+    table = {**FACTORS, 4067: 11, 1225: 12, 1226: 24, 4068: 45, 4069: 820, 4071: 490}
+    without = {code: mwh for code, mwh in mix.items() if code != 1223}
+    wanted = sum(mwh * table[code] for code, mwh in without.items()) / sum(without.values())
+    assert point.g_per_kwh == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("lacking", [as_json({}, 404), {"series": []}, series(lambda at, _: [at, None])])
+@pytest.mark.parametrize(
+    ("region", "code"),
+    [("DE", code) for code in (1223, 4069, 4071, 4066, 1226, 4067, 4068)]
+    + [("50Hertz", 1223), ("Amprion", 4069), ("TransnetBW", 4069), ("TenneT", 4071), ("AT", 1226), ("LU", 4068)],
+)
+def test_a_fuel_that_a_region_always_has_is_not_taken_for_none(make, server, clock, region, code, lacking):  # noqa: PLR0917 - pytest names them
+    """Of all the time that is asked for its file may be gone, empty, or full of nulls: the rest is not the whole."""
+    changed(server, clock, {code: lacking})
+    with pytest.raises(NoData, match="too little is known"):
+        make(region=region).observe(NOW - 3 * HOUR, NOW)
 
 
 def test_a_fuel_whose_new_week_is_not_there_yet_is_a_gap(make, server, clock):
