@@ -32,7 +32,7 @@ from providers.options import Options, web_address
 from providers.reading import check_interval, ends, gather, instant, record, records, shown, within
 from providers.reply import Body, Judge, Reply
 from providers.units import grams
-from providers.watttime_login import Login
+from providers.watttime_login import shared_login
 
 if TYPE_CHECKING:
     from providers.redact import Secret
@@ -78,7 +78,7 @@ class WattTime:
         self._signal = Signal(given.text("signal", Signal.MARGINAL, choices=tuple(_TYPES)))
         self._model = given.text("model")
         given.finish()
-        self._login = Login(session, f"{self._root}/login", token, self.name)
+        self._login = shared_login(session, f"{self._root}/login", token, self.name)
         self._warned: list[str] = []
 
     def observe(self, start: datetime, end: datetime) -> Series:

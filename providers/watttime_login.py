@@ -8,6 +8,7 @@ below the hundred in five minutes after which the source refuses them.
 from __future__ import annotations
 
 import base64
+import hashlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +76,17 @@ class Login:
         return AuthError(f"{said}: check user:password in the variable that token_env names")
 
 
+def shared_login(session: Session, url: str, credentials: Secret | None, name: str) -> Login:
+    """One for all regions that log in with the same credentials."""
+    key = (name, url, _digest(credentials))
+    return session.shared(key, lambda: Login(session, url, credentials, name))
+
+
 # Functions of their own, so that no traceback of ours has a credential among its locals.
+
+
+def _digest(credentials: Secret | None) -> bytes:
+    return hashlib.sha256(credentials.reveal().encode() if credentials else b"").digest()
 
 
 def _basic(credentials: Secret | None) -> tuple[Secret, Secret]:

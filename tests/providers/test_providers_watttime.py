@@ -384,6 +384,24 @@ def test_many_at_once_share_one_login(make, server, watttime):
     assert watttime.logins == 1
 
 
+def test_regions_with_the_same_credentials_share_one_login(make, watttime, clock):
+    """A dozen of them cost no more logins than one, and none waits for a turn to log in by itself."""
+    began = clock.monotonic()
+    for number in range(12):
+        assert _hours(make(zone=f"REGION_{number}")).points
+    assert watttime.logins == 1
+    assert clock.monotonic() - began < 15.0  # a request a second, the first four at once
+
+
+def test_another_user_has_another_login(server, session, clock, watttime):
+    """Also where only the password differs: nobody goes in with a token of somebody else."""
+    assert _hours(_made(session, server.url, clock.now)).points
+    with pytest.raises(AuthError, match="the login was refused"):
+        _hours(_made(session, server.url, clock.now, token=f"{USER}:another"))
+    with pytest.raises(AuthError, match="needs a login"):
+        _hours(_made(session, server.url, clock.now, token=None))
+
+
 def test_many_refused_at_once_share_one_renewal(make, watttime):
     """Who was refused with the old token takes the new one that another got meanwhile."""
     provider = make()
