@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from providers.base import BadRequest, PriceProvider, Provider
+from providers.base import AuthError, BadRequest, PriceProvider, Provider
 from providers.options import did_you_mean
 from providers.redact import Secret
 
@@ -125,9 +125,11 @@ def create(
     session: Session,
     now: Callable[[], datetime],
 ) -> Provider:
-    """The provider for one zone. Nothing is asked of the network yet; ``BadRequest`` names what is wrong."""
+    """The provider for one zone. Nothing is asked of the network yet; ``BadRequest`` names what is wrong, and
+    ``AuthError`` a token that is no text.
+    """
     given = {"zone": zone, "options": options, "base_url": base_url, "session": session, "now": now}
-    made: Provider = _INTENSITY.make(provider, {**given, "token": Secret(token) if token else None})
+    made: Provider = _INTENSITY.make(provider, {**given, "token": _secret(provider, token)})
     return made
 
 
@@ -143,8 +145,15 @@ def create_prices(
 ) -> PriceProvider:
     """The provider of prices for one zone, as ``create``."""
     given = {"zone": zone, "options": options, "base_url": base_url, "session": session, "now": now}
-    made: PriceProvider = _PRICE.make(provider, {**given, "token": Secret(token) if token else None})
+    made: PriceProvider = _PRICE.make(provider, {**given, "token": _secret(provider, token)})
     return made
+
+
+def _secret(provider: str, token: str | None) -> Secret | None:
+    """Bytes in the environment that are no UTF-8 come as halves of characters, on which every encoding fails later."""
+    if token and any("\ud800" <= character <= "\udfff" for character in token):
+        raise AuthError(f"{provider}: the token is no UTF-8 text; write it into its variable in UTF-8")
+    return Secret(token) if token else None
 
 
 def _loaded(entry: EntryPoint) -> Callable[..., Any]:

@@ -11,13 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
-from grid_server import Answer, as_json, html, silent
+from grid_server import NOW, Answer, as_json, html, silent
 
-from providers.base import BadRequest, ProviderError, Transient
+from providers import registry
+from providers.base import AuthError, BadRequest, ProviderError, Transient
 from providers.redact import MASK, Redactor, Secret, bare
 
 TOKEN = "tök/en+Abc 123=="  # needs escaping in a query, in both ways
 PLAIN = "PlainToken98765"
+KEYED = [
+    (registry.create, "watttime", "CAISO_NORTH"),
+    (registry.create, "eia", "CISO"),
+    (registry.create, "entsoe", "FR"),
+    (registry.create, "electricity_maps", "DE"),
+    (registry.create, "open_electricity", "SA1"),
+    (registry.create_prices, "entsoe", "FR"),
+]
 
 
 def _everything_said(error: BaseException) -> str:
@@ -90,6 +99,16 @@ def test_a_token_that_cannot_be_sent_is_not_quoted(server, make_session, token):
     assert isinstance(caught.value, BadRequest)
     assert PLAIN not in _everything_said(caught.value)
     assert not any("x-evil" in sent.headers for sent in server.requests)
+
+
+@pytest.mark.parametrize(("create", "name", "zone"), KEYED)
+def test_a_token_that_is_no_text_is_told_as_that(make_session, create, name, zone):
+    """A password in Latin-1 in the environment: an error of ours, at once, that does not hold the password."""
+    token = f"user:{PLAIN}\udce4"
+    given = {"zone": zone, "options": {}, "base_url": None, "session": make_session(), "now": lambda: NOW}
+    with pytest.raises(AuthError, match=f"{name}: the token is no UTF-8 text") as caught:
+        create(name, token=token, **given)
+    assert PLAIN not in f"{caught.value!r} {caught.value.__context__!r}"
 
 
 def test_blanks_around_a_token_are_dropped(server, make_session):
