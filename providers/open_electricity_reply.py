@@ -114,7 +114,8 @@ class Hours:
         mine = [(code, row) for row in results if (code := _technology(row, region))]
         if results and not mine:
             raise SchemaError(f"{SOURCE} was asked for {region.code} and answered with other regions")
-        _check_must([code for code, _ in mine], region)
+        if metric == "energy":  # what has no stack may be left out of emissions
+            _check_must([code for code, _ in mine], region)
         for code, row in mine:
             for sample in records(row.get("data"), f"{SOURCE}: data of {code}"):
                 self._read_sample(sample, code, into, region)

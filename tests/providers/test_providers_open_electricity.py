@@ -284,6 +284,24 @@ def test_a_region_without_what_it_always_has_was_cut(server, session, zone, must
         _observe(_made(session, server.url, lambda: NOW, zone=zone))
 
 
+@pytest.mark.parametrize("zone", ["NSW1", "SA1", "TAS1"])
+def test_emissions_may_name_only_what_emits(server, session, zone):
+    """Wind and water have none to tell, also where the region is never without them; what burns must have."""
+    times = [NOW.replace(minute=0) - n * HOUR for n in range(30, 0, -1)]
+    whole = fakes.hours("NEM", zone, times)
+    server.answer_with(as_json(whole))
+    wanted = [point.g_per_kwh for point in _observe(_made(session, server.url, lambda: NOW, zone=zone))]
+    emissions = whole["data"][0]
+    emissions["results"] = [row for row in emissions["results"] if row["columns"]["fueltech"] in fakes.FACTORS]
+    server.answer_with(as_json(whole))
+    found = _observe(_made(session, server.url, lambda: NOW, zone=zone))
+    assert [point.g_per_kwh for point in found] == pytest.approx(wanted)
+    assert len(found) == 6
+    del emissions["results"][0]
+    server.answer_with(as_json(whole))
+    assert not _observe(_made(session, server.url, lambda: NOW, zone=zone))
+
+
 @pytest.mark.parametrize("zone", ["NSW", "nsw1", "AU-NSW", "WEM1", ""])
 def test_a_zone_is_one_of_six(make, zone):
     """By their own names."""
