@@ -377,11 +377,11 @@ class GridSignal:
 
         def vouch(point: IntensityPoint) -> bool:
             others = (other for other in self._states if other is not state and _comparable(other, state))
-            said = (seen for other in others for seen in (*other.observed.values(), *other.gate.held.values()))
             return any(
                 differ(point.g_per_kwh, seen.g_per_kwh) <= self._limits.outlier_factor
-                for seen in said
-                if seen.start < point.end and point.start < seen.end and seen.kind is not Kind.TYPICAL
+                for other in others
+                for seen in other.said_of(point.start, point.end)
+                if seen.kind is not Kind.TYPICAL
             )
 
         return vouch

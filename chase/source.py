@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _LEADS_H = (1, 3, 6, 12, 24, 48)
 _ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
 _ISSUED_KEPT = timedelta(days=7)
 _OVER = timedelta(days=1)
+_LONGEST = timedelta(days=1)
 
 
 class Word(IntEnum):
@@ -135,6 +137,13 @@ class SourceState:
 
     def history(self, since: datetime, at: datetime) -> tuple[IntensityPoint, ...]:
         return tuple(point for start, point in self.observed.items() if since <= start <= at)
+
+    def said_of(self, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
+        """What it observed of any of that time, also what is held back. No interval is longer than a day."""
+        for known in (self.observed, self.gate.held):
+            starts = list(known)
+            near = starts[bisect_left(starts, start - _LONGEST) : bisect_left(starts, end)]
+            yield from (point for at in near if (point := known[at]).end > start)
 
     def expected(self, at: datetime) -> tuple[IntensityPoint, ...]:
         """Its own forecast from the interval at ``at`` on."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from signal_bench import NOW, Source, Typical, point
 
+from chase.signal import Limits
 from providers.base import Transient
 
 FIVE = timedelta(minutes=5)
@@ -29,3 +30,25 @@ def test_an_outlook_of_a_week_of_five_minutes_costs_little(make, hours_ago):
     assert outlook.now is not None
     assert len(outlook.recent) >= 1800
     assert min(took_s) < 0.005
+
+
+def test_a_day_in_doubt_beside_another_source_holds_the_ticks_up_for_a_moment_only(make, clock):
+    """Under 0.1 s of processor time a poll: four weeks of 5 minutes, twice, and 20 hours of zeros in one of them."""
+    past = {NOW - i * FIVE: 300.0 + i % 50 for i in range(1, 8065)}
+    first, second = (Source(name, observed=dict(past), step=FIVE) for name in ("first", "second"))
+    grid = make(first, second, limits=Limits(fresh_s=5400, usable_s=21600, history_h=672))
+    for source in (first, second):
+        grid.remember(point(at, value, source=source.name, step=FIVE) for at, value in past.items())
+    clock.advance(20 * 3600)
+    first.observed |= {NOW + i * FIVE: 0.0 for i in range(240)}
+    second.observed |= {NOW + i * FIVE: 320.0 for i in range(240)}
+    grid.poll()
+    assert len(grid.states[0].gate.held) == 240
+    took_s = []
+    for _ in range(3):
+        clock.advance(300)
+        began = time.process_time()
+        grid.poll()
+        took_s.append(time.process_time() - began)
+    assert grid.outlook().now.g_per_kwh == 320.0
+    assert min(took_s) < 0.1
