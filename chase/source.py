@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise
 from typing import Any
 
 from chase.endpoint import Endpoint
@@ -34,7 +34,7 @@ _LONGEST_TEXT = 300
 _LEADS_H = (1, 3, 6, 12, 24, 48)
 _ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
 _ISSUED_KEPT = timedelta(days=7)
-_OVER = timedelta(days=1)
+_OVER = _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=1)
 
 
@@ -124,12 +124,13 @@ class SourceState:
         return self._insert(self.observed, self.gate.sift(self.observed, (), vouch))
 
     def forget(self, before: datetime, now: datetime) -> None:
-        """What began ``before``; of forecasts what is over, for how good they were is told by those ``issued``."""
-        for known, limit in ((self.observed, before), (self.gate.held, before), (self.forecast, now - _OVER)):
-            for start in [*takewhile(limit.__gt__, known)]:  # they ascend
-                del known[start]
-        for key in [key for key in self._issued if key[0] < now - _ISSUED_KEPT]:
-            del self._issued[key]
+        """What began ``before``, a day's worth at once; of forecasts what is over, for how good they were is told by
+        those ``issued``.
+        """
+        self.observed, self.gate.held = _since(self.observed, before), _since(self.gate.held, before)
+        self.forecast = _since(self.forecast, now - _OVER)
+        if any(start < now - _ISSUED_KEPT - _DAY for start, _ in self._issued):
+            self._issued = {key: made for key, made in self._issued.items() if key[0] >= now - _ISSUED_KEPT}
 
     def latest(self, at: datetime) -> IntensityPoint | None:
         """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
@@ -189,6 +190,13 @@ class SourceState:
             known.update(merged)
         self.version += bool(points)
         return bool(points)
+
+
+def _since(known: dict[datetime, IntensityPoint], limit: datetime) -> dict[datetime, IntensityPoint]:
+    """Into a new table: one that loses at its beginning what it gains at its end grows to twice its size."""
+    if limit - next(iter(known), limit) < _DAY:
+        return known
+    return {start: point for start, point in known.items() if start >= limit}
 
 
 def describe_source(state: SourceState) -> dict[str, Any]:

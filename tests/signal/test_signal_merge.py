@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from itertools import pairwise
 
@@ -31,25 +32,37 @@ def test_the_newest_word_on_each_hour_in_order_of_time(answers):
     assert all(before < after for before, after in pairwise(state.observed))
 
 
-@given(answers=answers, cut=st.integers(-2, 32))
+@given(answers=answers, cut=st.integers(-2, 60))
 def test_what_is_forgotten_is_what_is_old(answers, cut):
-    """Everything that began before the limit, and nothing else."""
+    """All that began before the limit, once it is a day's worth, and nothing else ever."""
     state = SourceState(Source())
     for answer in answers:
         state.take([point(NOW + hour * HOUR, grams) for hour, grams in answer.items()], [])
-    limit = NOW + cut * HOUR
-    kept = {start: seen for start, seen in state.observed.items() if start >= limit}
+    limit, known = NOW + cut * HOUR, dict(state.observed)
     state.forget(limit, NOW)
-    assert state.observed == kept
+    due = limit - next(iter(known), limit) >= 24 * HOUR
+    assert state.observed == {start: seen for start, seen in known.items() if start >= limit or not due}
 
 
-def test_forecasts_that_are_over_are_forgotten_in_a_day():
+def test_forecasts_that_are_over_are_forgotten():
     """However long the history: nobody asks for them, and a fleet of regions would keep a month of them."""
     state = SourceState(Source())
     state.take([], [point(NOW + i * HOUR, 100.0, kind=Kind.FORECAST) for i in range(-72, 48)])
     state.forget(NOW - 672 * HOUR, NOW)
     assert list(state.forecast) == [NOW + i * HOUR for i in range(-24, 48)]
     assert len(state.issued) == 120
+
+
+def test_a_source_of_months_takes_no_more_room_than_one_of_weeks():
+    """Its tables stay as large as they were when they were full first."""
+    state, step = SourceState(Source()), timedelta(minutes=5)
+    sizes = []
+    for day in range(70):
+        first = NOW + day * 24 * HOUR
+        state.take([point(first + i * step, 100.0, step=step) for i in range(288)], [])
+        state.forget(first - 27 * 24 * HOUR, first)
+        sizes.append(sys.getsizeof(state.observed))
+    assert max(sizes[30:]) <= sizes[29]
 
 
 def test_a_poll_that_adds_one_value_sorts_nothing():
