@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from chase.signal import GridSignal
-from chase.source import SourceState
+from chase.source import ISSUED_STEP_S, SourceState
 from chase.store import Reader
 from providers.base import IntensityPoint, Series
 
 _ISSUED, _AHEAD = timedelta(days=7), timedelta(days=7)
+_OVER = timedelta(days=1)
 _CONTEXT = timedelta(days=8)  # of the time before, to see what is odd
 
 
@@ -20,8 +21,9 @@ def recall(grid: GridSignal, log: Reader, at: datetime, history: timedelta) -> N
     for state in grid.states:
         zone, name = state.provider.zone, state.provider.name
         observed = log.points(zone, name, at - history, at)
-        expected = log.vintages(zone, name, at - _ISSUED, at + _AHEAD, forecasts=True)
-        grid.remember((*observed, *expected))
+        issued = log.vintages(zone, name, at - _ISSUED, at + _AHEAD, forecasts=True, every_s=ISSUED_STEP_S)
+        expected = log.forecasts(zone, name, at - _OVER, at + _AHEAD)
+        grid.remember((*observed, *issued, *expected))
 
 
 def best_known(grid: GridSignal, log: Reader, start: datetime, end: datetime) -> Series:

@@ -32,7 +32,7 @@ Points = Sequence[IntensityPoint]
 _LONGEST_TEXT = 300
 # Of a forecast the issue last made before each of these leads is kept, to see how good such forecasts are.
 _LEADS_H = (1, 3, 6, 12, 24, 48)
-_ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
+ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
 _ISSUED_KEPT = timedelta(days=7)
 _OVER = _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=1)
@@ -172,7 +172,7 @@ class SourceState:
         new = self._news(self.forecast, points)
         self._insert(self.forecast, new)
         for point in new:
-            if point.kind is Kind.FORECAST and point.start.timestamp() % _ISSUED_STEP_S == 0:
+            if point.kind is Kind.FORECAST and point.start.timestamp() % ISSUED_STEP_S == 0:
                 lead_h = (point.start - (point.issued_at or point.fetched_at)) / timedelta(hours=1)
                 self._issued[point.start, sum(lead_h >= hours for hours in _LEADS_H)] = point
         return new

@@ -221,6 +221,7 @@ def query(
     source: str | None,
     start: datetime | None,
     end: datetime | None,
+    every_s: int | None = None,
 ) -> tuple[str, list[Any]]:
     """The SQL, and its parameters, for the rows in which ``decode`` finds a point, in the order they were added.
 
@@ -231,6 +232,7 @@ def query(
         "source = ?": source,
         "start_unix_s > ? - longest_s": None if start is None else unix_s(start),
         "start_unix_s < ?": None if end is None else unix_s(end),
+        "start_unix_s % ? = 0": every_s,
     }
     wanted = {condition: value for condition, value in limits.items() if value is not None}
     where = f" WHERE {' AND '.join(wanted)}" if wanted else ""

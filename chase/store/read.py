@@ -111,12 +111,15 @@ class Reader:
         end: datetime | None = None,
         *,
         forecasts: bool = False,
+        every_s: int | None = None,
     ) -> list[IntensityPoint]:
         """As ``points``, or as ``forecasts``: every vintage, ascending by start and of one start by when it was read.
 
         Of the forecasts for one time issued within one hour there is the last. Old vintages are thinned (``Keep``).
+        With ``every_s`` only what begins at a multiple of so many seconds: there may be hundreds of thousands.
         """
-        found = self._kept(FORECASTS if forecasts else POINTS, zone, source, start, end, newest=False)
+        kept = FORECASTS if forecasts else POINTS
+        found = self._kept(kept, zone, source, start, end, newest=False, every_s=every_s)
         return sorted(found, key=lambda point: (point.start, point.fetched_at))
 
     def prices(
@@ -231,8 +234,10 @@ class Reader:
         end: datetime | None,
         *,
         newest: bool = True,
+        every_s: int | None = None,
     ) -> list[P]:
-        sql, limits = query(kept, newest=newest, zone=zone, source=source, start=start, end=end)
+        where: dict[str, Any] = {"zone": zone, "source": source, "start": start, "end": end, "every_s": every_s}
+        sql, limits = query(kept, newest=newest, **where)
         found = self._made(sql, limits, kept.decode)
         return kept.one_series([point for point in found if start is None or point.end > start])
 

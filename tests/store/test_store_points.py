@@ -135,6 +135,13 @@ def test_vintages_are_all_that_was_said(store):
     assert store.vintages("GB", forecasts=True) == []
 
 
+def test_vintages_may_be_those_of_full_hours_alone(store):
+    """Whoever judges forecasts of five minutes need not read them all."""
+    store.add_points(half_hours(6))
+    found = store.vintages("GB", "neso", T0, T0 + day, every_s=3600)
+    assert [point.start for point in found] == [T0, T0 + 2 * half_hour, T0 + 4 * half_hour]
+
+
 def test_a_forecast_that_is_issued_anew_within_the_hour_replaces_the_last(store):
     """Some sources issue every five minutes; what they said in another hour stays a vintage."""
     minutes = timedelta(minutes=1)
