@@ -159,9 +159,13 @@ def claims(results: Results, chosen: Sequence[str], small: Sequence[str]) -> Ite
     yield "80 % intervals hold 76 to 84 % of hours", fine, f"{text}so do {within} of {len(ours)} grids and leads alone"
 
 
+def trace(data: Path) -> Path:
+    return data / "chase_iclr23" / "miso_2022-10.csv"
+
+
 def paper_claims(data: Path) -> Iterator[Claim]:
     """Papers' figures: the run's forecast curve begins 613.451, 611.658, 609.897 g; rows 60 to 154 of 0 to 166."""
-    with (data / "chase_iclr23" / "miso_2022-10.csv").open(encoding="utf-8", newline="") as file:
+    with trace(data).open(encoding="utf-8", newline="") as file:
         x = np.array([float(row["hist"]) for row in csv.DictReader(file)])
     before, z = x[59:154], x[60:155]
     f = HistoryFit.on(x[11:60]).next(np.arange(48, 48 + len(z)), before)
@@ -255,9 +259,11 @@ def main() -> int:
     data = data_dir()
     there = grids(data)
     chosen = [grid for grid in options.grids.split(",") if grid] or there
-    if not there or set(chosen) - set(there):
-        missing = f"no such grid: {', '.join(sorted(set(chosen) - set(there)))}" if there else "the data is not here"
-        print(f"{data}: {missing}; set CHASE_DATA to its folder", file=sys.stderr)
+    if not there or not trace(data).exists():
+        print(f"{data}: the data is not here; set CHASE_DATA to its folder", file=sys.stderr)
+        return 1
+    if unknown := sorted(set(chosen) - set(there)):
+        print(f"{data}: no such grid: {', '.join(unknown)}; there are {', '.join(there)}", file=sys.stderr)
         return 1
     paper = importlib.util.find_spec("sklearn") is not None
     small = SMALL if paper else NAIVE
