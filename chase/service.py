@@ -33,7 +33,7 @@ from chase.build import actuator_of, clock_of, keep_of, prices_feed, session_of,
 from chase.clock import Clock
 from chase.config import Loaded
 from chase.controller import Controller
-from chase.errors import ChaseError, TryLater
+from chase.errors import ChaseError, StoreError, TryLater
 from chase.events import EventLog
 from chase.memory import give_back
 from chase.notify import Notifier
@@ -71,6 +71,7 @@ class Service:
         self.loaded = loaded
         self.config = loaded.config
         self._pue = loaded.region.pue
+        self._recalled = False
         self.clock = clock or clock_of(self.config)
         self._again = loaded.again
         self._given_system = system
@@ -218,8 +219,7 @@ class Service:
         self._prices = prices_feed(
             region, self.config, session=self._session, clock=self.clock, store=self.store, events=self.events
         )
-        recall(grid, self.store, self.clock.now(), timedelta(hours=self.config.signal.history_h))
-        self._recall_prices()
+        self._recall(grid)
         actuator, reason = actuator_of(self.config, self.system, self.clock)
         return Controller(
             config=self.config,
@@ -233,8 +233,14 @@ class Service:
             observe_reason=reason,
         )
 
-    def _recall_prices(self) -> None:
-        now = self.clock.now()
+    def _recall(self, grid: GridSignal) -> None:
+        """Once: later where an old database is still being brought up to date, for which nothing else waits."""
+        try:
+            self.store.check()
+        except StoreError:
+            return
+        self._recalled, now = True, self.clock.now()
+        recall(grid, self.store, now, timedelta(hours=self.config.signal.history_h))
         for state in self._prices.states:
             where = {"zone": state.provider.zone, "source": state.provider.name}
             self._prices.remember(self.store.prices(**where, start=now - MEMORY, end=now + AHEAD))
@@ -256,8 +262,14 @@ class Service:
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # the listener tells what is worth telling
         self._scheduler = scheduler
         scheduler.start()
-        self._cleanup.append(partial(scheduler.shutdown, wait=True))
+        self._cleanup.append(self._end_ticks)
         self._cleanup.append(self._session.close)  # wakes a poll that waits, so that the ticks end soon
+
+    def _end_ticks(self) -> None:
+        """Not in the midst of a round: what is due just once would be looked for in vain, and the thread would die."""
+        self._scheduler.pause()
+        self._scheduler.get_jobs()  # waits for the round that runs
+        self._scheduler.shutdown(wait=True)
 
     def _poll_every(
         self, scheduler: BackgroundScheduler, name: str, asked: GridSignal | PriceFeed, poll: Callable[[], object]
@@ -290,6 +302,8 @@ class Service:
         self._scheduler.add_job(self._tick, "date", run_date=soon, id="ramp", replace_existing=True)
 
     def _poll(self, grid: GridSignal) -> None:
+        if not self._recalled:
+            self._recall(grid)
         if grid.poll():
             self._tick()  # news does not wait for the next tick
 

@@ -9,11 +9,12 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apscheduler.schedulers.base import STATE_RUNNING
 from service_node import REGION, until
 
 from chase.config import load, load_region
@@ -314,6 +315,28 @@ class TestReloadInPart:
         assert row.grams == pytest.approx(150.0)
 
 
+def test_an_end_in_the_midst_of_a_round_is_quiet(start, monkeypatch):
+    """The scheduler looks for what is due once, such as the first poll, while it is ended: no thread dies of that."""
+    service, died = start(), []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    scheduler = service._scheduler
+    store = scheduler._jobstores["default"]
+    due, looking = store.get_due_jobs, threading.Event()
+
+    def slow(now: datetime) -> list[Any]:
+        found = due(now)
+        if any(job.id == "once" for job in found):
+            looking.set()
+            until(lambda: not scheduler.running or scheduler.state != STATE_RUNNING, "the end has begun")
+        return found
+
+    monkeypatch.setattr(store, "get_due_jobs", slow)
+    scheduler.add_job(lambda: None, "date", run_date=datetime.now(UTC), id="once")
+    assert looking.wait(10)
+    service.shutdown()
+    assert died == []
+
+
 def test_the_lock_is_nobody_elses_to_hold(start, tmp_path):
     """A lock that anybody may open is one that anybody may hold: the service would never start again."""
     start()
@@ -340,7 +363,6 @@ def test_a_driver_that_is_gone_ends_the_service(start, monkeypatch):
 def test_a_wall_clock_that_is_set_does_not_stop_the_ticks(start, monkeypatch, step_s):
     """The scheduler waits for wall times; set back an hour, it would do nothing for an hour (APScheduler #339)."""
     import time
-    from datetime import UTC, datetime, timedelta
 
     service = start()
     until(lambda: service.controller.states, "the first tick")
