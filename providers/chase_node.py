@@ -37,6 +37,7 @@ _LONGEST_RANGE = timedelta(days=31)
 _LONGEST_POINT = timedelta(days=1)
 _LONGEST_TEXT = 200
 _OBSERVED = frozenset({Kind.MEASURED, Kind.ESTIMATED})
+_PROVIDER = "chase"
 _EXPECTED = frozenset({Kind.FORECAST})
 
 Document = Mapping[str, Any]
@@ -48,7 +49,7 @@ class ChaseNode:
     given. The token is the one of that node's ``share.token_env``.
     """
 
-    name = "chase"
+    name = "chase_node"  # not as the provider is called in a file: "chase" says that a forecast is of our own making
     capabilities = Capabilities(
         observed=True, forecast=True, step_s=3600.0, poll_s=300.0, forecast_horizon_s=7 * 86400.0
     )
@@ -67,10 +68,10 @@ class ChaseNode:
             raise BadRequest("chase: name the other node with base_url, such as http://10.0.0.5:8420")
         self.zone = zone
         self._session, self._now = session, now
-        given = Options(self.name, options)
+        given = Options(_PROVIDER, options)
         self._place = given.text("region") or zone
         given.finish()
-        root = web_address(self.name, base_url, "http://10.0.0.5:8420")
+        root = web_address(_PROVIDER, base_url, "http://10.0.0.5:8420")
         self._url = f"{root}/v1/grid/{quote(self._place, safe='')}/intensity"
         self._token = Secret(f"Bearer {token.reveal()}") if token else None
         self._known: dict[str, tuple[Mapping[str, str], str, Document]] = {}  # the last answer to each kind of question
@@ -170,12 +171,12 @@ class ChaseNode:
 
     @property
     def _label(self) -> str:
-        return f"{self.name} {self._place}"
+        return f"{_PROVIDER} {self._place}"
 
 
 def _said_by(via: str, method: str) -> str:
     """A node that has it from another node passes on who said it first."""
-    if via.startswith("chase "):
+    if via.startswith(f"{ChaseNode.name} "):
         return method
     return f"{via}: {method}" if method else via
 

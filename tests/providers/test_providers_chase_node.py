@@ -78,7 +78,7 @@ class TestWhatIsPassedOn:
             Kind.MEASURED,
         )
         assert (last.signal, last.scope, last.boundary) == (Signal.AVERAGE, Scope.DIRECT, Boundary.CONSUMPTION)
-        assert (last.zone, last.source, last.method) == ("GB", "chase", "neso GB")
+        assert (last.zone, last.source, last.method) == ("GB", "chase_node", "neso GB")
         assert (last.fetched_at, last.updated_at, last.issued_at) == (NOW, NOW.replace(minute=15), None)
 
     def test_a_forecast_keeps_its_issue(self, node):
@@ -99,7 +99,7 @@ class TestWhatIsPassedOn:
     def test_who_said_it_first_is_passed_on_from_node_to_node(self, other, node):
         """The second node in a row does not put itself before the source."""
         rows = [{**chase_fakes.observed(NOW.replace(hour=8, minute=0)), "method": "neso GB: model"}]
-        other.answer_with(chase_fakes.chase_node(lambda: NOW, source="chase", observed=rows))
+        other.answer_with(chase_fakes.chase_node(lambda: NOW, source="chase_node", observed=rows))
         assert node.observe(NOW - 3 * hour, NOW).points[0].method == "neso GB: model"
 
     def test_its_zone_is_ours_whatever_the_other_calls_it(self, other, session):

@@ -150,11 +150,11 @@ def test_a_fleet_asks_one_node(first, place, caplog):
     second = Service(place / "second", NODE.format(url=first.url))
     try:
         found = second.grid()
-        assert (found["g_per_kwh"], found["source"], found["freshness"]) == (100.0, "chase", "fresh")
+        assert (found["g_per_kwh"], found["source"], found["freshness"]) == (100.0, "chase_node", "fresh")
     finally:
         second.stop()
     with Reader(second.folder / "state/chase.sqlite") as log:
-        assert [point.g_per_kwh for point in log.points("XX", "chase")][-1] == 100.0
+        assert [point.g_per_kwh for point in log.points("XX", "chase_node")][-1] == 100.0
     kept = b"".join(path.read_bytes() for path in place.rglob("chase.sqlite*"))
     assert TOKEN.encode() not in kept
     assert TOKEN not in f"{first.said()}{second.said()}{caplog.text}"
