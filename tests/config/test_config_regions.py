@@ -13,6 +13,7 @@ from chase.config.models import SignalConfig
 from chase.config.regions import SourceConfig
 from chase.errors import ConfigError
 from providers import registry
+from providers.session import Session
 from providers.base import BadRequest
 
 SECRET = "Hunter2-abcdef"
@@ -304,10 +305,11 @@ def test_every_source_of_another_scope_is_told(write, region_text):
     ]
 
 
-class _Answers:
+class _Answers(Session):
     """A session that keeps what it was asked and gives one answer."""
 
     def __init__(self, answer: object) -> None:
+        super().__init__()
         self.answer, self.params = answer, {}
 
     def get_json(self, _url: str, *, params=None, **_) -> object:
