@@ -13,8 +13,8 @@ from chase.config.models import SignalConfig
 from chase.config.regions import SourceConfig
 from chase.errors import ConfigError
 from providers import registry
-from providers.session import Session
 from providers.base import BadRequest
+from providers.session import Session
 
 SECRET = "Hunter2-abcdef"
 
