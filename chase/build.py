@@ -162,6 +162,15 @@ def prices_feed(
     )
 
 
+def stored_as(region: RegionConfig) -> list[tuple[str, str]]:
+    """Zone and source of each source as its stored points have them, in order. Nothing is asked."""
+    session = Session()
+    try:
+        return [(made.zone, made.name) for made in sources_of(region, session=session, clock=SystemClock())]
+    finally:
+        session.close()
+
+
 def sources_of(
     region: RegionConfig,
     *,

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from chase.api import PeerProtocol
-from chase.errors import ChaseError, ConfigError
+from chase.errors import ChaseError, ConfigError, TryLater
 from chase.protocol import Impatient
 
 _STOP_S = 10.0
@@ -63,9 +63,11 @@ class ApiServer(HttpServer):
 
 
 def listen(path: Path, group: str | None) -> socket.socket:
-    """0660 from its first moment. The instance lock makes replacing a stale socket safe."""
+    """0660 from its first moment. A socket that nobody answers at is replaced; where somebody does, ``TryLater``."""
     if path.exists() and not path.is_socket():
         raise ChaseError(f"{path} exists and is no socket, so it is not replaced; set service.socket")
+    if _answered(path):
+        raise TryLater(f"another service answers at {path}; stop it, or set service.socket (or CHASE_SOCKET)")
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     before = os.umask(0o117)
@@ -80,6 +82,16 @@ def listen(path: Path, group: str | None) -> socket.socket:
         _give_to_group(path, group)
     listener.listen(64)
     return listener
+
+
+def _answered(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as caller:
+        caller.settimeout(1.0)
+        try:
+            caller.connect(str(path))
+        except OSError as error:
+            return isinstance(error, TimeoutError | BlockingIOError)  # it is there, and busy
+    return True
 
 
 def _give_to_group(path: Path, group: str) -> None:

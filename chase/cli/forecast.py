@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chase.build import stored_as
 from chase.cli import options
 from chase.cli.output import Column, emit_json, emit_lines, emit_table, human, utc
 from chase.cli.where import open_database
 from chase.clock import SystemClock
-from chase.config import RegionConfig, SourceConfig, load_region
+from chase.config import RegionConfig, load_region
 from chase.errors import ChaseError
 from providers.base import IntensityPoint, Kind
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from chase.forecast.score import Past
 
 LEADS_H = (1, 6, 24, 48, 96)
+Stored = tuple[str, str]  # zone and source
 _WINDOW_DAYS, _LEAST_DAYS = 28, 2
 _NAMES = ("chase", "persistence", "yesterday", "last-week", "week-mean", "svr")
 _COLUMNS = (
@@ -84,7 +86,7 @@ def eval_(
     known = load_region(region)
     since = SystemClock().now() - timedelta(days=days + _WINDOW_DAYS)
     with open_database(db_file, config_file) as log:
-        source, past = _history(known, lambda source: log.points(source.zone, source.provider, since), since)
+        source, past = _history(known, lambda zone, source: log.points(zone, source, since), since)
     document = _document(known, source, past, chosen or _NAMES[:-1], days)
     if as_json:
         emit_json(document)
@@ -94,19 +96,19 @@ def eval_(
 
 
 def _history(
-    region: RegionConfig, stored: Callable[[SourceConfig], Iterable[IntensityPoint]], since: datetime
-) -> tuple[SourceConfig, Past]:
+    region: RegionConfig, stored: Callable[[str, str], Iterable[IntensityPoint]], since: datetime
+) -> tuple[Stored, Past]:
     """Of the first source whose history has a forecast to score. Raises ``ChaseError`` where there is none."""
     from chase.forecast.score import Past
 
     seen = []
-    for source in region.sources:
-        points = [point for point in stored(source) if point.kind is not Kind.TYPICAL]
+    for zone, source in stored_as(region):
+        points = [point for point in stored(zone, source) if point.kind is not Kind.TYPICAL]
         past = Past.of(points)
         if past is not None and len(past.hours(1, before=_LEAST_DAYS)):
-            return source, past
+            return (zone, source), past
         hours = sum((point.end - point.start for point in points), timedelta()) / timedelta(hours=1)
-        seen.append(f"{hours:.0f} h of {source.provider} ({source.zone})")
+        seen.append(f"{hours:.0f} h of {source} ({zone})")
     raise ChaseError(
         f"{region.id}: too little history to score a forecast: {', '.join(seen) or 'it has no sources'} stored since "
         f"{utc(since)}; it takes {_LEAST_DAYS} days and some hours: let 'chase serve' run on, or name another database "
@@ -114,9 +116,7 @@ def _history(
     )
 
 
-def _document(
-    region: RegionConfig, source: SourceConfig, past: Past, chosen: Sequence[str], days: int
-) -> dict[str, Any]:
+def _document(region: RegionConfig, source: Stored, past: Past, chosen: Sequence[str], days: int) -> dict[str, Any]:
     from chase.forecast import named
     from chase.forecast.score import scores
 
@@ -124,8 +124,8 @@ def _document(
     found = list(scores(past, [named.ALL[name] for name in dict.fromkeys(chosen)], o, LEADS_H))
     return {
         "region": region.id,
-        "source": source.provider,
-        "zone": source.zone,
+        "source": source[1],
+        "zone": source[0],
         "step_s": 3600 // past.m,
         "first": past.end(int(o[0])),
         "last": past.end(int(o[-1])),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from chase.build import stored_as
 from chase.cli import options, times
 from chase.cli.output import Column, Form, emit_rows
 from chase.cli.where import open_database
@@ -82,7 +83,7 @@ def _points(
     log: Reader, region: RegionConfig, start: datetime, *, vintages: bool, forecasts: bool
 ) -> Iterator[IntensityPoint]:
     end = datetime.now(UTC) + (_AHEAD if forecasts else timedelta(0))
-    for zone, source in dict.fromkeys((source.zone, source.provider) for source in region.sources):
+    for zone, source in dict.fromkeys(stored_as(region)):
         if vintages:
             yield from log.vintages(zone, source, start, end, forecasts=forecasts)
         elif forecasts:

@@ -148,7 +148,8 @@ class _Day:
 
 
 def _configuration(region: str, folder: Path, run_dir: Path) -> Loaded:
-    settings = {**_SETTINGS, "service.state_dir": folder, "service.run_dir": run_dir}
+    # The simulated GPUs of both regions have the same names, so each region keeps its originals in a place of its own.
+    settings = {**_SETTINGS, "service.state_dir": folder / region, "service.run_dir": run_dir}
     loaded = load(region=region, overrides={**settings, "service.db": folder / f"{region}.sqlite"}, env={})
     trace = folder / f"{region}.csv"
     source = SourceConfig(

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from share_bench import Caller, until
 
-from chase.config import load
+from chase.build import stored_as
+from chase.config import load, load_region
 from chase.errors import ChaseError
 from chase.store import Reader
 from chase.unixhttp import request
@@ -179,3 +180,15 @@ def test_the_page_shows_a_configuration_that_loads(place):
     (place / "chase.toml").write_text(text)
     share = load(service_file=place / "chase.toml", env={"HOME": "/"}).config.share
     assert (share.listen, share.token_env) == ("10.0.0.5:8420", "CHASE_SHARE_TOKEN")
+
+
+def test_what_came_through_another_node_is_found_by_its_name(tmp_path):
+    """In a file the provider is chase, and its points are of chase_node: history and scores look for those."""
+    region = tmp_path / "hall.toml"
+    region.write_text(
+        '[region]\nid = "hall"\nname = "Hall"\ntime_zone = "UTC"\nsignal = "average"\nscope = "direct"\n'
+        'currency = "EUR"\n'
+        '[[sources]]\nprovider = "chase"\nzone = "XX"\nbase_url = "http://127.0.0.1:9"\n'
+        '[[sources]]\nprovider = "neso"\nzone = "GB"\n'
+    )
+    assert stored_as(load_region(region)) == [("XX", "chase_node"), ("GB", "neso")]
