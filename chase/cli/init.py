@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,9 @@ def _quoted(text: str) -> str:
 def _write(path: Path, text: str, *, force: bool) -> None:
     """Only what can be used: a draft is read back before the file itself is touched, to which a link may lead."""
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(text, encoding="utf-8")
         load(service_file=draft)
         if force:
@@ -131,8 +132,11 @@ def _write(path: Path, text: str, *, force: bool) -> None:
             file.write(text)
     except FileExistsError:
         raise ChaseError(_THERE.format(path=path)) from None
+    except OSError as error:
+        raise ChaseError(f"{path} cannot be written: {error.strerror}; name another place with --output") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _tokens(region: RegionConfig) -> list[str]:

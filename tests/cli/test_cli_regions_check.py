@@ -10,7 +10,10 @@ from typing import ClassVar
 
 import pytest
 
-from chase.config import region_ids
+from chase.cli.checks.finding import State
+from chase.cli.checks.sources import INTENSITY, Answer, _intensity
+from chase.config import load_region, region_ids
+from providers.base import Boundary, IntensityPoint, Kind, Scope, Series, Signal
 
 SECRET = "Hunter2-abcdef"
 HOUR = timedelta(hours=1)
@@ -192,6 +195,32 @@ def test_a_price_in_another_currency_fails(run, lab, vendor):
     )
     document = json.loads(run("regions", "check", path, "--online", "--json").stdout)
     assert "prices in GBP where the region counts in EUR" in document["prices"][0]["problem"]
+
+
+def test_a_source_of_another_scope_fails(run, tmp_path):
+    """The service would refuse it: a file says in its rows what no option says."""
+    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - HOUR
+    (tmp_path / "grid.csv").write_text(f"start,g_per_kwh\n{start:%Y-%m-%dT%H:%MZ},100\n")
+    for scope in ("lifecycle", "direct"):
+        region = tmp_path / f"{scope}.toml"
+        head = REGION.replace('scope = "lifecycle"', f'scope = "{scope}"')
+        options = f'options = {{ path = "{tmp_path}/grid.csv", signal = "average", scope = "{scope}" }}'
+        region.write_text(f'{head}[[sources]]\nprovider = "file"\nzone = "lab"\n{options}\n')
+        assert run("regions", "check", region, "--online").exit_code == 0
+    answer = _intensity(
+        _Other(), datetime.now(UTC), load_region(tmp_path / "direct.toml"), Answer(INTENSITY, "x", "lab")
+    )
+    assert answer.state is State.FAIL
+    assert answer.problem == "it gives average lifecycle intensities, and the region is average direct"
+
+
+class _Other:
+    """What a node gives that has gone over to a source of another scope."""
+
+    def observe(self, start, end):
+        given = {"zone": "lab", "start": start, "end": end, "g_per_kwh": 5.0, "kind": Kind.MEASURED}
+        labels = {"signal": Signal.AVERAGE, "scope": Scope.LIFECYCLE, "boundary": Boundary.UNSPECIFIED}
+        return Series.of([IntensityPoint(**given, **labels, source="x", fetched_at=end)])
 
 
 def test_the_list_says_which_need_no_key(run):

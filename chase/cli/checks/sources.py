@@ -26,6 +26,7 @@ from providers.base import (
     Provider,
     ProviderError,
     RateLimited,
+    Scope,
 )
 from providers.session import Session
 
@@ -97,7 +98,7 @@ def ask(
         return [], [Finding(INTENSITY, State.FAIL, str(error), advice)]
     problems = [Finding(INTENSITY, State.FAIL, text, "mend it in the region file, or take it out") for text in skipped]
     now, mute = clock.now(), _mute(region, env)
-    chances = [(Answer(INTENSITY, it.name, it.zone), partial(_intensity, it, now)) for it in sources]
+    chances = [(Answer(INTENSITY, it.name, it.zone), partial(_intensity, it, now, region)) for it in sources]
     chances += [(Answer(PRICE, it.name, it.zone), partial(_price, it, now, region.currency)) for it in prices]
     answers = []
     for blank, question in chances:
@@ -136,11 +137,15 @@ def _asked(blank: Answer, question: Callable[[Answer], Answer]) -> Answer:
         return replace(blank, state=State.FAIL, problem=problem, advice=advice)
 
 
-def _intensity(source: Provider, now: datetime, blank: Answer) -> Answer:
+def _intensity(source: Provider, now: datetime, region: RegionConfig, blank: Answer) -> Answer:
     points = checked(source.observe(now - _BACK, now))
     if not points:
         return replace(blank, state=State.WARN, problem=f"{_SILENT} value {_SPAN}", advice="check the zone")
     last = max(points, key=lambda point: point.start)
+    if last.signal != region.signal or last.scope not in {region.scope, Scope.UNSPECIFIED}:
+        problem = f"it gives {last.signal} {last.scope} intensities, and the region is {region.signal} {region.scope}"
+        advice = "the service refuses them: make region.signal and region.scope those, or take the source out"
+        return replace(blank, state=State.FAIL, problem=problem, advice=advice)
     age_s = max(0.0, (now - last.end).total_seconds())
     return replace(blank, state=State.OK, value=last.g_per_kwh, unit="g/kWh", kind=last.kind.value, age_s=age_s)
 
