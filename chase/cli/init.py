@@ -122,8 +122,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
+        _begin(draft, path, text)
         load(service_file=draft)
         if force:
             draft.replace(path)
@@ -133,10 +132,22 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     except FileExistsError:
         raise ChaseError(_THERE.format(path=path)) from None
     except OSError as error:
-        raise ChaseError(f"{path} cannot be written: {error.strerror}; name another place with --output") from error
+        raise _unwritable(path, error) from error
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def _begin(draft: Path, path: Path, text: str) -> None:
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ChaseError:
+    return ChaseError(f"{path} cannot be written: {error.strerror}; name another place with --output")
 
 
 def _tokens(region: RegionConfig) -> list[str]:
