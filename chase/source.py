@@ -129,8 +129,9 @@ class SourceState:
         """
         self.observed, self.gate.held = _since(self.observed, before), _since(self.gate.held, before)
         self.forecast = _since(self.forecast, now - _OVER)
-        if any(start < now - _ISSUED_KEPT - _DAY for start, _ in self._issued):
-            self._issued = {key: made for key, made in self._issued.items() if key[0] >= now - _ISSUED_KEPT}
+        limit = now - _ISSUED_KEPT
+        if limit - min((start for start, _ in self._issued), default=limit) >= _DAY:
+            self._issued = {key: made for key, made in self._issued.items() if key[0] >= limit}
 
     def latest(self, at: datetime) -> IntensityPoint | None:
         """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
