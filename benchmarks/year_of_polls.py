@@ -5,7 +5,8 @@
 24 regions are polled every five minutes through the service's own signal and store, with the daily roll-up at its
 defaults. Sixteen sources publish hours, eight publish five minutes; each value comes late, is revised for three days as
 real ones are (most after a day, some later), and a forecast of two days is issued anew every hour. The clock is
-simulated, so that a year takes minutes; values come from a hash, so that every run is the same.
+simulated: a day takes ten seconds. Values come from a hash, so that every run is the same. The last seven days of
+issued forecasts are remembered, and are full of all leads after nine days: until then memory grows by a few megabytes.
 """
 
 from __future__ import annotations
