@@ -185,7 +185,11 @@ def _lines(region: RegionConfig) -> Iterator[str]:
     if region.prices:
         yield "Prices, in order:"
         yield from _source_lines(region.prices)
-    for section, defaults in (("policy", region.policy), ("signal", region.signal_defaults)):
+    for section, defaults in (
+        ("policy", region.policy),
+        ("signal", region.signal_defaults),
+        ("embodied", region.embodied),
+    ):
         for key, value in defaults.items():
             yield f"Default here: {section}.{key} = {value!r}"
     if region.typical is not None:

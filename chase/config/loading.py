@@ -124,7 +124,7 @@ def _facts(region: RegionConfig, *, exclude_unset: bool) -> dict[str, Any]:
     """A region as its file has it, without the 288 figures of the typical profile."""
     facts = region.model_dump(
         mode="json",
-        exclude={"policy": True, "signal_defaults": True, "typical": {"g_per_kwh"}},
+        exclude={"policy": True, "signal_defaults": True, "embodied": True, "typical": {"g_per_kwh"}},
         exclude_unset=exclude_unset,
         exclude_none=True,
     )

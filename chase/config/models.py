@@ -193,6 +193,11 @@ class PolicyConfig(Section):
     without_signal: Literal["speed-first", "efficiency-first"] = Field(
         default="speed-first", description="What to do while no usable intensity is known"
     )
+    host_power_w: Annotated[float, Field(ge=0, le=100_000)] = Field(
+        default=0.0,
+        description="Watts of the host (CPUs, memory, fans) that count to a job beside its GPUs, in its accounts and "
+        "where settings are weighed; not measured, so where jobs share a node give each its part",
+    )
 
 
 class JobsConfig(Section):
@@ -218,6 +223,23 @@ class ProfileConfig(Section):
         default=0.05, description="Relative change of the rate at a known setting that calls for measuring again"
     )
     drift_s: Seconds = Field(default=600.0, description="Seconds that the change must last")
+
+
+class EmbodiedConfig(Section):
+    kg_co2e: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
+        default=None,
+        examples=[1400],
+        description="What making the node (or one GPU with all that it needs) emitted, kgCO2eq; no part of it is "
+        "counted if not given",
+    )
+    lifetime_years: Annotated[float, Field(gt=0, le=50)] = Field(
+        default=4.0, description="Years that it is expected to work; each hour of a job takes its part"
+    )
+    share_per_gpu: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0,
+        description="Part of kg_co2e that counts for each GPU of a job, as a fraction: 0.125 where it is that of a "
+        "node of eight",
+    )
 
 
 class StoreConfig(Section):
@@ -275,6 +297,11 @@ class Config(Section):
     )
     jobs: JobsConfig = Field(default_factory=JobsConfig, description="How jobs keep in touch")
     profile: ProfileConfig = Field(default_factory=ProfileConfig, description="How a job's frontier is measured")
+    embodied: EmbodiedConfig = Field(
+        default_factory=EmbodiedConfig,
+        description="What the hardware emitted before it was switched on, for SCI (ISO/IEC 21031); regions may say "
+        "otherwise",
+    )
     store: StoreConfig = Field(default_factory=StoreConfig, description="How long the database remembers")
     share: ShareConfig = Field(default_factory=ShareConfig, description="The signal for other nodes")
     log: LogConfig = Field(default_factory=LogConfig, description="What the service says of itself")

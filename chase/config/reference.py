@@ -42,7 +42,7 @@ def toml() -> str:
 def tables() -> str:
     """One Markdown table for each section of the service file, then for each table of a region file."""
     parts = [_table(f"[{name}]", field.description or "", _model(field)) for name, field in Config.model_fields.items()]
-    hidden = {"sources", "prices", "policy", "signal_defaults", "typical"}
+    hidden = {"sources", "prices", "policy", "signal_defaults", "embodied", "typical"}
     parts += [
         _table("Region file: [region]", "The grid", RegionConfig, hidden),
         _table("Region file: [[sources]]", "Who is asked, in this order; [[prices]] alike, for prices", SourceConfig),

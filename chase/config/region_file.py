@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from chase.config.layers import Layer, read_toml
-from chase.config.models import PolicyConfig, SignalConfig
+from chase.config.models import EmbodiedConfig, PolicyConfig, SignalConfig
 from chase.config.problems import Problem, from_validation, refuse
 from chase.config.regions import RegionConfig, SourceConfig
 from chase.config.shipped import region_path, suggestion
 from providers import registry
 
-_BESIDE = ("sources", "prices", "typical", "policy", "signal")
+_BESIDE = ("sources", "prices", "typical", "policy", "signal", "embodied")
 _LISTS = ("sources", "prices")
 _TABLES = ("region", *_BESIDE)
 # What is known of a provider without asking it. One that is in none of these may give what its options say.
@@ -27,7 +27,11 @@ _SCOPE_UNSAID = {
 _ONLY_AVERAGE = {*_ONLY_SCOPE, *_SCOPE_UNSAID, "energy_charts"}
 _SIGNAL_UNSAID = {"watttime": "marginal"}
 _CURRENCY_UNSAID = {"energinet": "EUR", "energy_charts": "EUR", "entsoe": "EUR", "octopus": "GBP"}
-_DEFAULTS: dict[str, type[BaseModel]] = {"policy": PolicyConfig, "signal": SignalConfig}
+_DEFAULTS: dict[str, type[BaseModel]] = {
+    "policy": PolicyConfig,
+    "signal": SignalConfig,
+    "embodied": EmbodiedConfig,
+}
 
 
 def load_region(region: str | Path, *, base: Path | None = None) -> RegionConfig:
@@ -36,7 +40,7 @@ def load_region(region: str | Path, *, base: Path | None = None) -> RegionConfig
 
 
 def read_region(path: Path) -> tuple[RegionConfig, Layer]:
-    """The region, and the layer of service settings ([policy], [signal]) that its file brings."""
+    """The region, and the layer of service settings ([policy], [signal], [embodied]) that its file brings."""
     file = read_toml(path)
     refuse([*_shape(file), *_wrong_defaults(file)])
     try:
@@ -50,7 +54,7 @@ def read_region(path: Path) -> tuple[RegionConfig, Layer]:
 
 
 def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    beside = {name: data[name] for name in (*_LISTS, "typical", "policy") if name in data}
+    beside = {name: data[name] for name in (*_LISTS, "typical", "policy", "embodied") if name in data}
     return {"sources": [], **data.get("region", {}), **beside, "signal_defaults": data.get("signal", {})}
 
 
@@ -73,7 +77,7 @@ def _shape(file: Layer) -> Iterator[Problem]:
     if "region" not in file.data:
         yield Problem(file.name, "has no [region] table, so it is not a region file")
     elif isinstance(file.data["region"], dict):
-        for name in sorted(set(file.data["region"]) & {*_LISTS, "typical", "policy", "signal_defaults"}):
+        for name in sorted(set(file.data["region"]) & {*_LISTS, "typical", "policy", "signal_defaults", "embodied"}):
             yield Problem(file.place(f"region.{name}"), f"{name} stands under [region]; it has a table of its own")
 
 

@@ -1,8 +1,8 @@
 """Regions: whose electricity, which sources in which order, and what is typical when none of them answers.
 
 A region file holds ``[region]``, ``[[sources]]``, ``[[prices]]``, ``[typical]``, and defaults of the service's
-``[policy]`` and ``[signal]`` that suit this grid. No secret is ever in a file: ``token_env`` names the variable that
-holds it.
+``[policy]``, ``[signal]`` and ``[embodied]`` that suit this place. No secret is ever in a file: ``token_env`` names
+the variable that holds it.
 """
 
 from __future__ import annotations
@@ -148,4 +148,5 @@ class RegionConfig(Section):
     )
     policy: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [policy] here")
     signal_defaults: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [signal] here")
+    embodied: dict[str, Any] = Field(default_factory=dict, description="Defaults of the service's [embodied] here")
     typical: TypicalProfile | None = Field(default=None, description="Used when no source has anything usable")
