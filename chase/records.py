@@ -59,11 +59,17 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalRecord:
-    """What one job drew over ``[start, end)``. Energy is all its GPUs together; grams use ``intensity_g_per_kwh``.
+    """What one job drew over ``[start, end)``, and what that emitted and cost; docs/accounting.md has each figure.
 
-    ``method`` is ``counter``, ``integrated`` or ``mixed``. The counterfactual is the same ``units`` at the reference
-    (full power) point: its joules, its seconds, and its grams at the same intensity; None where no frontier is known.
-    Nothing is booked as a saving while ``progress`` is False (a hang draws little and does no work, rule G25).
+    ``energy_j`` is all its GPUs together, and ``method`` how it was found: ``counter``, ``integrated`` or ``mixed``.
+    ``host_energy_j`` was not measured: it is the watts that are configured for the host. Grams and cost are of both,
+    times ``pue``, at the newest that is known of this time; ``used_intensity_*`` is what was gone by then.
+
+    The counterfactual ``reference_*`` is the same ``units`` at the reference (full power) point, at the same intensity
+    and price; None where no frontier is known. Nothing is booked as a saving while ``progress`` is False (a hang draws
+    little and does no work, rule G25). ``price_kind`` is a market, or ``assumed`` where no price was published yet;
+    cost is in ``currency``, and less than nothing where the price is. ``embodied_grams`` is this time's part of what
+    making the hardware emitted. Whatever is not known is None, or empty text.
     """
 
     job_id: str
@@ -80,6 +86,18 @@ class IntervalRecord:
     reference_s: float | None = None
     reference_grams: float | None = None
     progress: bool = True
+    host_energy_j: float = 0.0
+    reference_host_energy_j: float | None = None
+    pue: float | None = None
+    used_intensity_g_per_kwh: float | None = None
+    used_intensity_kind: str = ""
+    intensity_source: str = ""
+    price_per_kwh: float | None = None
+    price_kind: str = ""
+    currency: str = ""
+    cost: float | None = None
+    reference_cost: float | None = None
+    embodied_grams: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,23 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Key = tuple[str, str]  # job and start
-_PRICE = ("intensity_g_per_kwh", "intensity_kind", "grams", "reference_grams")
+_REFERENCE = ("reference_grams", "reference_cost")
+_PRICE = (
+    *("intensity_g_per_kwh", "intensity_kind", "intensity_source", "pue", "grams"),
+    *("price_per_kwh", "price_kind", "currency", "cost"),
+    *_REFERENCE,
+)
 WRITTEN = f"SELECT job_id, start_utc, {', '.join(_PRICE)} FROM intervals WHERE job_id = ? AND start_utc BETWEEN ? AND ?"
 # An interval that lost its reference in the meantime must not get a part of it back.
-_UPDATE = """UPDATE intervals SET intensity_g_per_kwh = :intensity_g_per_kwh, intensity_kind = :intensity_kind,
-    grams = :grams, reference_grams = CASE WHEN reference_energy_j IS NULL THEN NULL ELSE :reference_grams END
-    WHERE job_id = :job_id AND start_utc = :start_utc"""
-_FORGET = """UPDATE intervals SET reference_energy_j = NULL, reference_s = NULL, reference_grams = NULL
-    WHERE job_id = ? AND end_utc > ?"""
+_SET = ", ".join(
+    f"{name} = CASE WHEN reference_energy_j IS NULL THEN NULL ELSE :{name} END"
+    if name in _REFERENCE
+    else f"{name} = :{name}"
+    for name in _PRICE
+)
+_UPDATE = f"UPDATE intervals SET {_SET} WHERE job_id = :job_id AND start_utc = :start_utc"
+_FORGET = """UPDATE intervals SET reference_energy_j = NULL, reference_host_energy_j = NULL, reference_s = NULL,
+    reference_grams = NULL, reference_cost = NULL WHERE job_id = ? AND end_utc > ?"""
 
 
 def key_of(row: Row) -> Key:

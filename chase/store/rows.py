@@ -208,6 +208,18 @@ INTERVAL = Shape(
         "reference_s": REAL,
         "reference_grams": REAL,
         "progress": FLAG,
+        "host_energy_j": REAL,
+        "reference_host_energy_j": REAL,
+        "pue": REAL,
+        "used_intensity_g_per_kwh": REAL,
+        "used_intensity_kind": TEXT,
+        "intensity_source": TEXT,
+        "price_per_kwh": REAL,
+        "price_kind": TEXT,
+        "currency": TEXT,
+        "cost": REAL,
+        "reference_cost": REAL,
+        "embodied_grams": REAL,
     },
 )
 EVENT = Shape(

@@ -9,7 +9,7 @@ from sqlite_utils import Migrations
 
 from chase.store.connect import write
 from chase.store.rows import span_of, unix_of
-from chase.store.tables import M001_LOG, M002_COMPACT, MIGRATION_SET
+from chase.store.tables import M001_LOG, M002_COMPACT, M003_ACCOUNTS, MIGRATION_SET
 from chase.store.version import check
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ def m002_compact(db: Database) -> None:
     db.conn.create_function("unix_s", 1, unix_of, deterministic=True)
     db.conn.create_function("span_s", 2, span_of, deterministic=True)
     for statement in M002_COMPACT:
+        db.execute(statement)
+
+
+@migrations()
+def m003_accounts(db: Database) -> None:
+    """Host, price, money and embodied emissions of an interval; rows from before have none of them."""
+    for statement in M003_ACCOUNTS:
         db.execute(statement)
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 APPLICATION_ID = 0x43484153  # "CHAS": tells our file from somebody else's SQLite database
 MIGRATION_SET = "chase"
-VERSIONS = ("m001_log", "m002_compact")  # in order; a name in the file that is not here was written by a newer chase
+VERSIONS = ("m001_log", "m002_compact", "m003_accounts")  # in order; one that is not here is a newer chase's
 
 _POINT_COLUMNS = """
     id INTEGER PRIMARY KEY,
@@ -236,6 +236,32 @@ M002_COMPACT = (
     f"""CREATE VIEW price_points AS
     SELECT price_rows.id, {_PRICE_SERIES}, {_SPAN}, price_per_kwh, remark AS licence, {_TIMES}
     FROM price_rows JOIN price_series ON price_series.id = series_id JOIN labels ON labels.id = label_id""",
+)
+
+_ACCOUNTS = (
+    "host_energy_j REAL NOT NULL DEFAULT 0",
+    "reference_host_energy_j REAL",
+    "pue REAL",
+    "used_intensity_g_per_kwh REAL",
+    "used_intensity_kind TEXT NOT NULL DEFAULT ''",
+    "intensity_source TEXT NOT NULL DEFAULT ''",
+    "price_per_kwh REAL",
+    "price_kind TEXT NOT NULL DEFAULT ''",
+    "currency TEXT NOT NULL DEFAULT ''",
+    "cost REAL",
+    "reference_cost REAL",
+    "embodied_grams REAL",
+)
+
+M003_ACCOUNTS = (
+    *(f"ALTER TABLE intervals ADD COLUMN {column}" for column in _ACCOUNTS),
+    "DROP VIEW jobs_readable",
+    """CREATE VIEW jobs_readable AS
+    SELECT jobs.id, name, region, state, substr(registered_at_utc, 1, 19) || 'Z' AS registered_at_utc,
+        substr(ended_at_utc, 1, 19) || 'Z' AS ended_at_utc, end_reason, units_done, total_units, jobs.units,
+        round(sum(energy_j) / 3.6e6, 4) AS energy_kwh, round(sum(host_energy_j) / 3.6e6, 4) AS host_energy_kwh,
+        round(sum(grams), 1) AS grams, round(sum(cost), 4) AS cost, max(currency) AS currency
+    FROM jobs LEFT JOIN intervals ON intervals.job_id = jobs.id GROUP BY jobs.id""",
 )
 
 # All of a file of ours.

@@ -62,6 +62,21 @@ INTERVAL = IntervalRecord(
     reference_s=48.0,
     reference_grams=0.8496,
 )
+# What a service of today adds to it.
+ACCOUNTED = {
+    "host_energy_j": 600.0,
+    "reference_host_energy_j": 480.0,
+    "pue": 1.2,
+    "used_intensity_g_per_kwh": 205.5,
+    "used_intensity_kind": "estimated",
+    "intensity_source": "neso",
+    "price_per_kwh": -0.0123,
+    "price_kind": "retail",
+    "currency": "GBP",
+    "cost": -0.02,
+    "reference_cost": -0.024,
+    "embodied_grams": 0.31,
+}
 EVENT = EventRecord(at=T0, code="gpu-lost", severity="error", message="GPU-1 is lost", gpu="GPU-1", data={"xid": 79})
 HOLD = HoldRecord(mode="speed-first", made_at=T0, uid=1000, until=T0 + timedelta(hours=1))
 POINT = IntensityPoint(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from store_cases import DECISION, EVENT, INTERVAL, JOB, T0, count_of, half_hours, held, rows_of
+from store_cases import ACCOUNTED, DECISION, EVENT, INTERVAL, JOB, T0, count_of, half_hours, held, rows_of
 
 from chase.repricing import reprice_recent
 from chase.store import prices
@@ -73,10 +73,20 @@ def test_only_what_changed_is_written(store, operations):
 
 @pytest.mark.parametrize(
     "change",
-    [{"intensity_g_per_kwh": 1.0}, {"intensity_kind": "estimated"}, {"grams": None}, {"reference_grams": 2.0}],
+    [
+        {"intensity_g_per_kwh": 1.0},
+        {"intensity_kind": "estimated"},
+        {"intensity_source": "elsewhere"},
+        {"pue": 1.3},
+        {"grams": None},
+        {"reference_grams": 2.0},
+        {"price_per_kwh": 0.25, "price_kind": "day-ahead", "currency": "EUR"},
+        {"cost": 0.1},
+        {"reference_cost": -0.1},
+    ],
 )
 def test_each_part_of_a_price_counts_as_a_change(store, change):
-    """Value, kind, grams and the reference's grams, also to or from nothing."""
+    """Value, kind and source, PUE, grams and money of both sides, also to or from nothing."""
     store.upsert_job(JOB)
     store.add_interval(INTERVAL)
     revised = replace(INTERVAL, **change)
@@ -142,12 +152,12 @@ def test_references_are_forgotten_from_a_time_on(store):
     """Of that job, of all intervals that reach beyond it; energy, grams and progress stay."""
     for job in (JOB, OTHER):
         store.upsert_job(job)
-        given(store, minutes(4, job.id))
+        given(store, minutes(4, job.id, **ACCOUNTED))
     store.forget_references(JOB.id, T0 + 1.5 * minute)
-    nothing = {"reference_energy_j": None, "reference_s": None, "reference_grams": None}
-    rows = minutes(4)
+    nothing = {f"reference_{name}": None for name in ("energy_j", "host_energy_j", "s", "grams", "cost")}
+    rows = minutes(4, **ACCOUNTED)
     assert store.intervals(JOB.id) == [rows[0], *(replace(row, **nothing) for row in rows[1:])]
-    assert store.intervals(OTHER.id) == minutes(4, OTHER.id)
+    assert store.intervals(OTHER.id) == minutes(4, OTHER.id, **ACCOUNTED)
     store.forget_references("nobody", T0)
     assert store.health.ok
 

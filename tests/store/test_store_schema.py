@@ -22,7 +22,9 @@ SHAPES = [
 ]
 KEPT = [(points.POINTS, POINT), (points.FORECASTS, POINT), (points.PRICES, PRICE)]
 # A number says its unit; these are counts, names of the kernel, or of the row itself.
-PLAIN_NUMBERS = {"id", "uid", "pid", "units", "total_units", "units_done", "point_count", "progress", "grams"}
+PLAIN_NUMBERS = {"id", "uid", "pid", "units", "total_units", "units_done", "point_count", "progress", "grams", "pue"}
+# Money is in the row's own currency.
+MONEY = {"cost", "reference_cost"}
 REFERENCES = {"series_id", "label_id"}
 UNIT = re.compile(r"_(w|j|s|g_per_kwh|s_per_unit|j_per_unit|grams|kwh|min)$")
 
@@ -43,7 +45,7 @@ def test_every_number_has_its_unit_in_its_name(store):
     assert tables | views >= set(EXPORTS)
     for name in tables | views:
         for _, column, kind, *_ in rows_of(store.path, f"PRAGMA table_info({name})"):
-            plain = kind == "TEXT" or column in PLAIN_NUMBERS | REFERENCES
+            plain = kind == "TEXT" or column in PLAIN_NUMBERS | REFERENCES | MONEY
             assert plain or name in views or UNIT.search(column), f"{name}.{column}"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_cases import DECISION, EVENT, INTERVAL, JOB, POINT, T0, count_of, rows_of, sound
+from store_cases import ACCOUNTED, DECISION, EVENT, INTERVAL, JOB, POINT, T0, count_of, rows_of, sound
 from store_points import points
 
 from chase.clock import ManualClock
@@ -40,13 +41,14 @@ def old_row(point: IntensityPoint) -> dict[str, object]:
     }
 
 
-def first_schema(path, rows) -> None:
-    """A file as the first version left it: made by its own migration, filled by table and row."""
+def first_schema(path, rows, *, stop_before: str = "m002_compact") -> None:
+    """A file as an old version left it: made by its own migrations, filled by table and row with what it knew."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = open_db(path)
-    migrations.apply(db, stop_before="m002_compact")
+    migrations.apply(db, stop_before=stop_before)
     for table, row in rows:
-        db.table(table).insert(row)
+        known = {column.name for column in db.table(table).columns}
+        db.table(table).insert({name: value for name, value in row.items() if name in known})
     db.conn.close()
 
 
@@ -87,6 +89,21 @@ def test_nobody_loses_a_row(old_log, open_store):
     assert store.forecasts("GB").points[0].issued_at == T0 - hour
     assert (store.jobs(), store.decisions(), store.intervals()) == ([JOB], [store.decision(1)], [INTERVAL])
     assert sound(old_log)
+
+
+def test_old_accounts_stay_readable(path, open_store):
+    """Rows from before there was a host, a price or a PUE have none of them, and new ones come beside them."""
+    later = replace(INTERVAL, start=INTERVAL.end, end=INTERVAL.end + hour, **ACCOUNTED)
+    old = [("jobs", JOBS.row(JOB)), ("intervals", INTERVALS.row(INTERVAL))]
+    first_schema(path, old, stop_before="m003_accounts")
+    store = open_store()
+    store.add_interval(later)
+    store.flush()
+    assert store.intervals() == [INTERVAL, later]
+    cost = "SELECT host_energy_j, pue, currency, cost FROM intervals ORDER BY start_utc"
+    assert rows_of(path, cost) == [(0.0, None, "", None), (600.0, 1.2, "GBP", -0.02)]
+    assert rows_of(path, "SELECT host_energy_kwh, cost, currency FROM jobs_readable") == [(0.0002, -0.02, "GBP")]
+    assert sound(path)
 
 
 def test_life_goes_on_after_the_move(old_log, open_store):
