@@ -25,8 +25,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 
@@ -52,7 +54,12 @@ class Setting:
         return ", ".join(part for part in parts if part) or "as found"
 
     def to_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value is not None and value is not False}
+        levers = zip(_LEVERS, _levers(self), strict=True)
+        return {key: value for key, value in levers if value is not None and value is not False}
+
+
+_LEVERS = tuple(lever.name for lever in fields(Setting))
+_levers = attrgetter(*_LEVERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +112,20 @@ class OperatingPoint:
         return self.joules_per_unit / self.seconds_per_unit
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "setting": self.setting.to_dict()}
+        return {
+            "setting": self.setting.to_dict(),
+            "seconds_per_unit": self.seconds_per_unit,
+            "joules_per_unit": self.joules_per_unit,
+            "spread": self.spread,
+            "samples": self.samples,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OperatingPoint:
         return cls(**{**data, "setting": Setting(**data["setting"])})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from the points is kept once it was asked for
 class Frontier:
     """The measured operating points of a job, fitted, and what of them is worth choosing.
 
@@ -157,15 +170,15 @@ class Frontier:
         fitted = cls.of(_monotone_in_limit(points, units), reference)
         return replace(fitted, windows=tuple(windows))
 
-    @property
+    @cached_property
     def pareto(self) -> tuple[OperatingPoint, ...]:
         """Points that no other beats in both time and energy, fastest first."""
         return pareto_front(self.points)
 
-    @property
+    @cached_property
     def hull(self) -> tuple[OperatingPoint, ...]:
         """The lower convex hull of (rate, power), fastest first, down to the point of least energy per unit."""
-        return lower_hull(self.points)
+        return lower_hull(self.pareto)
 
     @property
     def fastest(self) -> OperatingPoint:
@@ -186,6 +199,10 @@ class Frontier:
 
         A cost a*E + b*T, a > 0, chooses the slower of the two exactly when b / a is at most this.
         """
+        return self._switch_prices
+
+    @cached_property
+    def _switch_prices(self) -> tuple[float, ...]:
         return tuple(switch_price(fast, slow) for fast, slow in pairwise(self.hull))
 
     def at(self, setting: Setting) -> OperatingPoint | None:
@@ -210,7 +227,14 @@ class Frontier:
         return Frontier.of(below)
 
     def to_dict(self) -> dict[str, Any]:
-        """Points and reference. The raw windows are rows of their own in whatever keeps this."""
+        """Points and reference. The raw windows are rows of their own in whatever keeps this.
+
+        One and the same dict each time, since every decision has it in it: nobody may change it.
+        """
+        return self._plain
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
         return {
             "points": [point.to_dict() for point in self.points],
             "reference": self.reference.setting.to_dict(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 
 import pytest
 from frontier_strategies import SETTINGS, points, windows
@@ -72,6 +73,18 @@ def test_round_trip_of_a_fit_keeps_its_points(drawn):
     frontier = Frontier.fit(drawn)
     back = Frontier.from_dict(json.loads(json.dumps(frontier.to_dict())))
     assert (back.points, back.reference, back.windows) == (frontier.points, frontier.reference, ())
+
+
+@given(points())
+def test_what_was_asked_of_a_frontier_is_kept_and_changes_nothing(drawn):
+    """Hull, front and plain form are worked out once; whoever asked has the same frontier as who did not."""
+    asked, fresh = Frontier.of(drawn), Frontier.of(drawn)
+    kept = (asked.hull, asked.pareto, asked.switch_prices(), asked.to_dict())
+    again = (asked.hull, asked.pareto, asked.switch_prices(), asked.to_dict())
+    assert all(one is other for one, other in zip(kept, again, strict=True))
+    assert (asked, hash(asked), repr(asked)) == (fresh, hash(fresh), repr(fresh))
+    back = pickle.loads(pickle.dumps(asked))
+    assert (back, back.hull, back.to_dict()) == (fresh, fresh.hull, fresh.to_dict())
 
 
 @given(SETTINGS, st.booleans())
