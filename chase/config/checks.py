@@ -27,6 +27,11 @@ def policy_clashes(policy: PolicyConfig) -> Iterator[Clash]:
     if policy.max_slowdown is not None and policy.selector == "max-slowdown" and policy.slowdown > policy.max_slowdown:
         keys = ("policy.slowdown", "policy.max_slowdown")
         yield keys, f"slowdown {policy.slowdown:g} is more than max_slowdown {policy.max_slowdown:g} allows; lower it"
+    low_w, high_w = policy.min_power_limit_w, policy.max_power_limit_w
+    if low_w is not None and high_w is not None and low_w > high_w:
+        keys = ("policy.min_power_limit_w", "policy.max_power_limit_w")
+        text = f"min_power_limit_w {low_w:g} is above max_power_limit_w {high_w:g}"
+        yield keys, f"{text}; lower the first or raise the second"
 
 
 def _rank(threshold: float | str) -> float:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from chase.config.fields import AbsolutePath, Address, Days, Seconds, Section, Setter, Share, Slowdown, Threshold
+from chase.config.fields import AbsolutePath, Address, Days, Seconds, Section, Setter, Share, Slowdown, Threshold, Watts
 from chase.config.shipped import home_dir
 
 Text = Annotated[str, Field(min_length=1)]
@@ -111,6 +111,12 @@ class ControlConfig(Section):
     ramp_w_per_s: Annotated[float, Field(ge=0, le=10000)] = Field(
         default=250.0, description="Steepest rise of a power limit, watts per second; 0 is no ramp"
     )
+    max_node_power_w: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
+        default=None,
+        examples=[2000],
+        description="Most that all jobs of the node may draw together, watts, host_power_w included; it beats budgets, "
+        "floors and holds other than off; no cap if not given",
+    )
     gpus: Literal["nvml", "simulated"] = Field(default="nvml", description="Real GPUs, or those of [simulated]")
 
 
@@ -192,6 +198,17 @@ class PolicyConfig(Section):
     )
     without_signal: Literal["speed-first", "efficiency-first"] = Field(
         default="speed-first", description="What to do while no usable intensity is known"
+    )
+    min_power_limit_w: Watts | None = Field(
+        default=None,
+        examples=[150],
+        description="Every policy: never choose or measure a lower power limit of a GPU than this, watts",
+    )
+    max_power_limit_w: Watts | None = Field(
+        default=None,
+        examples=[250],
+        description="Every policy: never choose or measure a higher power limit of a GPU than this, watts; full power "
+        "then is this",
     )
     host_power_w: Annotated[float, Field(ge=0, le=100_000)] = Field(
         default=0.0,

@@ -80,7 +80,7 @@ _KINDS = {
     "string_too_short": "must not be empty",
 }
 _UNITS = {"_w_per_s": "watts per second", "_g_per_kwh": "gCO2eq/kWh", "_s": "seconds", "_h": "hours", "_days": "days"}
-_UNITS["_d"] = "days"
+_UNITS |= {"_d": "days", "_w": "watts"}
 
 
 def _must(detail: ErrorDetails, name: str) -> str:
