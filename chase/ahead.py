@@ -6,90 +6,158 @@ Learnt anew only after news, and computed anew only after news or when an hour b
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from chase.forecast import Expected, Forecaster
-from chase.outlook import Hour
+from chase.outlook import Curve, Hour
 from chase.source import Points, SourceState
 from providers.base import IntensityPoint, Kind
+
+if TYPE_CHECKING:
+    from chase.forecast.expected import Steps
 
 HOUR = timedelta(hours=1)
 OWN_FORECAST_FROM = timedelta(hours=48)  # older history says little of today
 _OURS, _TYPICAL = frozenset({"chase", "persistence"}), "typical"
 
 Typical = Callable[[datetime], float | None]
-Dated = tuple[Hour, datetime | None]  # an hour, and when that was known on which it rests
+
+
+class Expects(Protocol):
+    """Whoever learns from what came and expects what comes: ``Forecaster``, or who knows what it would say."""
+
+    def learn(self, observed: Collection[IntensityPoint], issued: Collection[IntensityPoint] = ()) -> None: ...
+    def steps(
+        self, start: datetime, end: datetime, *, at: datetime, published: Sequence[IntensityPoint] = ()
+    ) -> Steps: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Coming:
+    """What is known and expected from ``at`` until ``end``: ``told`` by points, and after those by ``steps``.
+
+    What is ours rests on what ``seen`` was observed last, the rest on what was ``published``.
+    """
+
+    at: datetime
+    end: datetime
+    told: Points
+    steps: Steps | None
+    published: Points = ()
+    seen: datetime | None = None
+
+    @cached_property
+    def hours(self) -> tuple[Hour, ...]:
+        steps = self._steps_ahead
+        expected = steps.each() if steps is not None else ()
+        return (
+            *(_hour(point, self.at) for point in self.told),
+            *(_of_expected(step, self._age_s(step)) for step in expected),
+        )
+
+    @cached_property
+    def curve(self) -> Curve:
+        import numpy as np
+
+        told = np.array(
+            [(p.start.timestamp(), p.end.timestamp(), p.g_per_kwh, p.g_per_kwh, p.g_per_kwh) for p in self.told], float
+        ).reshape(-1, 5)
+        steps = self._steps_ahead
+        if steps is None:
+            return Curve(*told.T)
+        columns = (steps.start_s, steps.end_s, steps.g, steps.low, steps.high)
+        return (
+            Curve(*(np.concatenate(pair) for pair in zip(told.T, columns, strict=True)))
+            if len(told)
+            else Curve(*columns)
+        )
+
+    @cached_property
+    def _steps_ahead(self) -> Steps | None:
+        """Without those that are over, and those after the end."""
+        steps = self.steps
+        if steps is None or not len(steps):
+            return None
+        first = int(steps.end_s.searchsorted(self.at.timestamp(), "right"))
+        return steps.between(first, int(steps.start_s.searchsorted(self.end.timestamp(), "left")))
+
+    def _age_s(self, step: Expected) -> float | None:
+        known = self.seen if self.seen and step.by in _OURS else _issued(self.published, step)
+        return _age_s(known, self.at)
 
 
 class Ahead:
     """For one source, whose points nobody changes meanwhile."""
 
-    def __init__(self, state: SourceState, typical: Typical) -> None:
+    def __init__(
+        self, state: SourceState, typical: Typical, forecaster: Callable[[Typical], Expects] | None = None
+    ) -> None:
         self._state = state
-        self._taught, self._untaught = Forecaster(typical=typical), Forecaster(typical=typical)
+        make = forecaster or _production
+        self._taught, self._untaught = make(typical), Forecaster(typical=typical)
         self._learnt = -1
         self._key: object = None
-        self._expected: tuple[Dated, ...] = ()
+        self._expected: tuple[Points, Points, Steps | None] = ((), (), None)
 
-    def hours(self, at: datetime, horizon: timedelta) -> tuple[Hour, ...]:
+    def coming(self, at: datetime, horizon: timedelta) -> Coming:
         """From the interval that runs at ``at`` on: ascending, no gap or overlap as far as anybody says anything."""
         began, end, last = full_hour(at), at + horizon, self._state.latest(at)
         key = (self._state.version, began, horizon, last)
         if self._key != key:
             start = max(began, last.end) if last else began
-            self._key, self._expected = key, tuple(self._expect(start, began + horizon + HOUR, at, last))
-        running = [_hour(last, at)] if last and last.end > at else []
-        to_come = ((hour, known) for hour, known in self._expected if at < hour.end and hour.start < end)
-        return (*running, *(_aged(hour, known, at) for hour, known in to_come))
+            self._key, self._expected = key, self._expect(start, began + horizon + HOUR, at, last)
+        typical, published, steps = self._expected
+        running = [last] if last and last.end > at else []
+        to_come = (point for point in typical if at < point.end and point.start < end)
+        return Coming(at, end, (*running, *to_come), steps, published, last.end if last else None)
 
-    def _expect(self, start: datetime, end: datetime, at: datetime, last: IntensityPoint | None) -> Iterator[Dated]:
+    def _expect(
+        self, start: datetime, end: datetime, at: datetime, last: IntensityPoint | None
+    ) -> tuple[Points, Points, Steps]:
+        """What its own profile says, what it has published, and after the profile what is expected."""
         published: Points = self._state.expected(start)
-        reach = start
+        typical: Points = ()
         if any(point.kind is Kind.TYPICAL for point in published):
-            yield from ((_hour(point, at), None) for point in published)
-            reach, published = published[-1].end, ()
-        for step in self._forecaster(at, last).expect(reach, end, at=at, published=published):
-            if step.end > reach:
-                known = last.end if last and step.by in _OURS else _issued(published, step)
-                yield of_expected(replace(step, start=max(step.start, reach))), known
-                reach = step.end
+            typical, published = published, ()
+            start = typical[-1].end
+        return typical, published, self._forecaster(at, last).steps(start, end, at=at, published=published)
 
-    def _forecaster(self, at: datetime, last: IntensityPoint | None) -> Forecaster:
+    def _forecaster(self, at: datetime, last: IntensityPoint | None) -> Expects:
         if last is None or last.kind is Kind.TYPICAL or at - last.end > OWN_FORECAST_FROM:
             return self._untaught
         if self._learnt != self._state.version:
-            self._taught.learn(tuple(self._state.observed.values()), self._state.issued)
+            self._taught.learn(self._state.observed.values(), self._state.issued)
             self._learnt = self._state.version
         return self._taught
+
+
+def _production(typical: Typical) -> Expects:
+    return Forecaster(typical=typical)
 
 
 def full_hour(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
 
 
-def typical_hours(typical: Typical, at: datetime, horizon: timedelta) -> tuple[Hour, ...]:
+def typical_ahead(typical: Typical, at: datetime, horizon: timedelta) -> Coming:
     """Where nobody has said anything."""
-    steps = Forecaster(typical=typical).expect(full_hour(at), at + horizon, at=at)
-    return tuple(map(of_expected, steps))
+    end = at + horizon
+    return Coming(at, end, (), Forecaster(typical=typical).steps(full_hour(at), end, at=at))
 
 
-def of_expected(step: Expected) -> Hour:
+def _of_expected(step: Expected, age_s: float | None) -> Hour:
     kind = Kind.TYPICAL if step.by == _TYPICAL else Kind.FORECAST
-    return Hour(step.start, step.end, step.g_per_kwh, step.low, step.high, kind, step.by)
+    return Hour(step.start, step.end, step.g_per_kwh, step.low, step.high, kind, step.by, age_s)
 
 
 def _hour(point: IntensityPoint, at: datetime) -> Hour:
     value = point.g_per_kwh
     age_s = None if point.kind is Kind.TYPICAL else _age_s(point.end, at)
     return Hour(point.start, point.end, value, value, value, point.kind, point.source, age_s)
-
-
-def _aged(hour: Hour, known: datetime | None, at: datetime) -> Hour:
-    """Written out: ``replace`` takes ten times as long, and there may be two thousand of them in a tick."""
-    age_s = _age_s(known, at)
-    return Hour(hour.start, hour.end, hour.g_per_kwh, hour.low, hour.high, hour.kind, hour.by, age_s)
 
 
 def _issued(published: Points, step: Expected) -> datetime | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from providers.base import IntensityPoint, Kind
 
@@ -101,20 +102,37 @@ class Gate:
 
 
 class _Line:
-    """Points in order of time, and what each is compared with."""
+    """Points in order of time, and what each is compared with. Put in order only where one comes in between others."""
 
     def __init__(self, known: Mapping[datetime, IntensityPoint]) -> None:
-        self._points = list(known.values())
-        self._starts = list(known)
+        self._known = known
+        self._added: list[IntensityPoint] = []
+        self._last = next(reversed(known.values()), None) if known else None
         self._ranges: dict[datetime, tuple[float, float] | None] = {}
 
     def add(self, point: IntensityPoint) -> None:
+        self._added.append(point)
+        if self._last is None or point.start >= self._last.start:
+            self._last = point
+        if "_points" in self.__dict__:
+            self._put(point)
+
+    def _put(self, point: IntensityPoint) -> None:
         at = bisect_left(self._starts, point.start)
         if self._starts[at : at + 1] == [point.start]:
             self._points[at] = point
         else:
             self._starts.insert(at, point.start)
             self._points.insert(at, point)
+
+    @cached_property
+    def _points(self) -> list[IntensityPoint]:
+        points = {**self._known, **{point.start: point for point in self._added}}
+        return [points[start] for start in sorted(points)]
+
+    @cached_property
+    def _starts(self) -> list[datetime]:
+        return [point.start for point in self._points]
 
     def continues(self, run: list[IntensityPoint], point: IntensityPoint) -> bool:
         """Whether ``point`` is the next one after ``run``, with nothing that was believed between them."""
@@ -124,6 +142,9 @@ class _Line:
 
     def beside(self, point: IntensityPoint) -> list[float]:
         """The values just before and just after."""
+        if self._last is None or self._last.start < point.start:
+            last = self._last
+            return [last.g_per_kwh] if last is not None and point.start - last.end <= _BESIDE else []
         before, after = bisect_left(self._starts, point.start) - 1, bisect_right(self._starts, point.start)
         found = []
         if before >= 0 and point.start - self._points[before].end <= _BESIDE:

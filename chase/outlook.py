@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.base import IntensityPoint, Kind
+
+if TYPE_CHECKING:
+    from chase.forecast.expected import Floats
 
 FRESH, STALE, FALLBACK = "fresh", "stale", "fallback"
 
@@ -31,24 +35,74 @@ class Hour:
     age_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The same hours as columns (n,): ``start_s`` and ``end_s`` in seconds since the epoch, values in g/kWh."""
+
+    start_s: Floats
+    end_s: Floats
+    g: Floats
+    low: Floats
+    high: Floats
+
+    def __len__(self) -> int:
+        return len(self.g)
+
+
+class Coming(Protocol):
+    """The hours to come in two forms, each made when somebody looks at it: there may be two thousand of them."""
+
+    @property
+    def hours(self) -> tuple[Hour, ...]: ...
+    @property
+    def curve(self) -> Curve: ...
+
+
+class Nothing:
+    """Nobody says anything."""
+
+    hours: tuple[Hour, ...] = ()
+
+    @property
+    def curve(self) -> Curve:
+        import numpy as np
+
+        return Curve(*np.empty((5, 0)))
+
+
+NOTHING = Nothing()
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """The grid at ``at``: the value to go by now, the hours to come, and the recent points it compares with.
 
     ``now`` is None when there is nothing usable at all. ``age_s`` counts from the end of the interval observed; ``low``
-    and ``high`` are given where ``now`` is expected and not observed. ``ahead`` begins with the interval that runs now
-    and has neither gap nor overlap as far as anybody says anything.
+    and ``high`` are given where ``now`` is expected and not observed. ``ahead``, and ``curve`` as columns, begins with
+    the interval that runs now and has neither gap nor overlap as far as anybody says anything.
     """
 
     at: datetime
     now: IntensityPoint | None = None
     freshness: str = FALLBACK
     age_s: float | None = None
-    ahead: tuple[Hour, ...] = ()
-    recent: tuple[IntensityPoint, ...] = ()
+    coming: Coming = NOTHING
+    past: Callable[[], tuple[IntensityPoint, ...]] = tuple
     note: str = ""
     low: float | None = None
     high: float | None = None
+
+    @property
+    def ahead(self) -> tuple[Hour, ...]:
+        return self.coming.hours
+
+    @property
+    def curve(self) -> Curve:
+        return self.coming.curve
+
+    @property
+    def recent(self) -> tuple[IntensityPoint, ...]:
+        return self.past()
 
 
 def describe(outlook: Outlook) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from chase.ahead import HOUR, Ahead, typical_hours
+from chase.ahead import HOUR, Ahead, Expects, Typical, typical_ahead
 from chase.clock import Clock
 from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outliers import FACTOR, Gate, Vouch, differ
@@ -35,7 +35,6 @@ from providers.base import (
     Signal,
 )
 
-_REREAD = timedelta(hours=72)  # history is rewritten by its sources for days
 _HORIZON = timedelta(hours=48)
 _FURTHEST = timedelta(days=7) + HOUR  # seven days from the next full hour on
 _INSTANT = timedelta(microseconds=1)  # the interval that begins right now is one of those we want
@@ -68,7 +67,8 @@ class GridSignal:
     """The signal of one region. ``poll`` talks to the network and belongs in a worker; ``outlook`` only computes.
 
     ``wants`` is what the region's sources must give: nothing else is taken from them or remembered. ``node`` tells the
-    nodes of a fleet apart, so that they do not all ask in the same second.
+    nodes of a fleet apart, so that they do not all ask in the same second. ``forecaster`` makes who expects what comes
+    of each source: by default production's.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class GridSignal:
         wants: tuple[Signal, Scope] | None = None,
         node: str = "",
         on_event: Callable[..., None] = lambda *_, **__: None,
+        forecaster: Callable[[Typical], Expects] | None = None,
     ) -> None:
         self.region = region
         self._clock = clock
@@ -90,7 +91,7 @@ class GridSignal:
         self._store = store
         self._typical = typical
         self._states = [SourceState(source, self.new_gate(), node) for source in sources]
-        self._ahead = {id(state): Ahead(state, self._typical_at) for state in self._states}
+        self._ahead = {id(state): Ahead(state, self._typical_at, forecaster) for state in self._states}
         self._wants = wants
         self._events = SignalEvents(region, on_event)
         self._lock = threading.Lock()  # guards the points, never held while a source is asked
@@ -202,33 +203,34 @@ class GridSignal:
             self._gone_by = now.end
         age_s = _age_s(now, at)
         freshness = FRESH if age_s <= self._limits.fresh_s else STALE
-        ahead = self._ahead[id(state)].hours(at, horizon)
-        return Outlook(at, now, freshness, age_s, ahead, self._recent(state, at), _note(state))
+        coming = self._ahead[id(state)].coming(at, horizon)
+        return Outlook(at, now, freshness, age_s, coming, self._recent(state, at), _note(state))
 
     def _from_forecasts(self, states: Sequence[SourceState], at: datetime, horizon: timedelta) -> Outlook | None:
         """What the sources have published comes before what we make of their past."""
         published = [state for state in states if any(point.start <= at for point in state.expected(at))]
         for state in (*published, *states):
-            ahead = self._ahead[id(state)].hours(at, horizon)
+            coming = self._ahead[id(state)].coming(at, horizon)
+            ahead = coming.hours
             if ahead and ahead[0].start <= at and ahead[0].kind is Kind.FORECAST:
                 now, recent = ahead[0], self._recent(state, at)
                 note = f"no observed value is young enough; {now.by} forecast instead ({_note(state) or 'late'})"
                 point = _as_point(now, state, at)
-                return Outlook(at, point, FALLBACK, now.age_s, ahead, recent, note, now.low, now.high)
+                return Outlook(at, point, FALLBACK, now.age_s, coming, recent, note, now.low, now.high)
         return None
 
     def _from_typical(self, at: datetime, horizon: timedelta) -> Outlook:
         if self._typical is None:
             return Outlook(at, note="no source answers and the region has no typical profile")
         now = self._typical.forecast(at, at + HOUR).at(at)
-        ahead = typical_hours(self._typical_at, at, horizon)
+        coming = typical_ahead(self._typical_at, at, horizon)
         recent = tuple(self._typical.observe(at - timedelta(hours=self._limits.percentile_h), at))
         note = "no source answers; the region's typical profile instead"
-        spread = (ahead[0].low, ahead[0].high) if ahead else (None, None)
-        return Outlook(at, now, FALLBACK, None, ahead, recent, note, *spread)
+        spread = (coming.hours[0].low, coming.hours[0].high) if coming.hours else (None, None)
+        return Outlook(at, now, FALLBACK, None, coming, lambda: recent, note, *spread)
 
-    def _recent(self, state: SourceState, at: datetime) -> tuple[IntensityPoint, ...]:
-        return state.history(at - timedelta(hours=self._limits.percentile_h), at)
+    def _recent(self, state: SourceState, at: datetime) -> Callable[[], tuple[IntensityPoint, ...]]:
+        return state.past(at - timedelta(hours=self._limits.percentile_h), at)
 
     def _typical_at(self, at: datetime) -> float | None:
         if self._typical is None:
@@ -289,7 +291,9 @@ class GridSignal:
         """All that percentiles need, or what may have been revised, and what was missed."""
         first = at - timedelta(hours=min(self._limits.percentile_h, self._limits.history_h))
         last = state.latest(at)
-        return first if last is None else max(first, min(at - _REREAD, last.end))
+        if last is None:
+            return first
+        return max(first, min(at - timedelta(seconds=state.provider.capabilities.revised_s), last.end))
 
     @staticmethod
     def _observe(state: SourceState, since: datetime, at: datetime) -> Points:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -69,6 +69,7 @@ class SourceState:
     forecasting: Endpoint = field(init=False)
     _issued: dict[tuple[datetime, int], IntensityPoint] = field(default_factory=dict)
     _word: Word = Word.REMEMBERED
+    _line: list[IntensityPoint] = field(default_factory=list)  # ``observed``; extended or replaced, never changed
 
     def __post_init__(self) -> None:
         poll_s, who = self.provider.capabilities.poll_s, (self.provider.name, self.provider.zone)
@@ -121,13 +122,16 @@ class SourceState:
 
     def reconsider(self, vouch: Vouch) -> bool:
         """Take in of what is held back that which another source vouches for; True if there was any."""
-        return self._insert(self.observed, self.gate.sift(self.observed, (), vouch))
+        return self._take_in(self.gate.sift(self.observed, (), vouch))
 
     def forget(self, before: datetime, now: datetime) -> None:
         """What began ``before``, a day's worth at once; of forecasts what is over, for how good they were is told by
         those ``issued``.
         """
+        known = len(self.observed)
         self.observed, self.gate.held = _since(self.observed, before), _since(self.gate.held, before)
+        if len(self.observed) < known:
+            self._line = list(self.observed.values())
         self.forecast = _since(self.forecast, now - _OVER)
         limit = now - _ISSUED_KEPT
         if limit - min((start for start, _ in self._issued), default=limit) >= _DAY:
@@ -137,8 +141,15 @@ class SourceState:
         """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
         return next((self.observed[start] for start in reversed(self.observed) if start <= at), None)
 
-    def history(self, since: datetime, at: datetime) -> tuple[IntensityPoint, ...]:
-        return tuple(point for start, point in self.observed.items() if since <= start <= at)
+    def past(self, since: datetime, at: datetime) -> Callable[[], tuple[IntensityPoint, ...]]:
+        """What began from ``since`` to ``at``, as known now: put together when, and if, somebody asks for it."""
+        line, count = self._line, len(self._line)
+
+        def found() -> tuple[IntensityPoint, ...]:
+            first = bisect_left(line, since, hi=count, key=_start)
+            return tuple(line[first : bisect_right(line, at, hi=count, key=_start)])
+
+        return found
 
     def said_of(self, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """What it observed of any of that time, also what is held back. No interval is longer than a day."""
@@ -160,14 +171,24 @@ class SourceState:
             self.reached = None
             for known in (self.observed, self.forecast, self.gate.held, self._issued):
                 known.clear()
+            self._line = []
             self.version += 1
 
     def _observe(self, points: Points, vouch: Vouch) -> list[IntensityPoint]:
         held = self.gate.held
         new = self._news({**self.observed, **held} if held else self.observed, points)
         if new:
-            self._insert(self.observed, self.gate.sift(self.observed, new, vouch))
+            self._take_in(self.gate.sift(self.observed, new, vouch))
         return new
+
+    def _take_in(self, points: Points) -> bool:
+        starts = [*islice(reversed(self.observed), 1), *map(_start, points)]
+        changed = self._insert(self.observed, points)
+        if all(before < after for before, after in pairwise(starts)):
+            self._line.extend(points)
+        else:
+            self._line = list(self.observed.values())
+        return changed
 
     def _expect(self, points: Points) -> list[IntensityPoint]:
         new = self._news(self.forecast, points)
@@ -191,6 +212,10 @@ class SourceState:
             known.update(merged)
         self.version += bool(points)
         return bool(points)
+
+
+def _start(point: IntensityPoint) -> datetime:
+    return point.start
 
 
 def _since(known: dict[datetime, IntensityPoint], limit: datetime) -> dict[datetime, IntensityPoint]:

@@ -183,7 +183,9 @@ class PriceSeries(Ordered[PricePoint]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a source can do. ``poll_s`` is how often it is worth asking."""
+    """What a source can do. ``poll_s`` is how often it is worth asking, and ``revised_s`` how far back it may still say
+    something else than it has said: most rewrite their history for days.
+    """
 
     observed: bool
     forecast: bool
@@ -191,6 +193,7 @@ class Capabilities:
     poll_s: float
     forecast_horizon_s: float = 0.0
     needs_key: bool = False
+    revised_s: float = 72 * 3600.0
 
 
 class Provider(Protocol):

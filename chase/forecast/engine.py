@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Expected
+from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Steps
 from chase.forecast.issued import Record, named
 from chase.forecast.model import Model, width
 from chase.forecast.steps import Clockwork, History, Points
-from chase.forecast.window import Floats, Ints, remaining
+from chase.forecast.window import Bools, Floats, Ints, remaining
 from providers.base import IntensityPoint
 
 _MODEL_DAYS = 1  # observed, below which there is only persistence
@@ -28,7 +27,7 @@ Typical = Callable[[datetime], float | None]
 
 
 @dataclass(frozen=True)
-class Steps:
+class Said:
     """For steps c: median, low and high, (3, r), g/kWh, not a number where nobody says anything; and who, (r,)."""
 
     c: Ints
@@ -48,15 +47,20 @@ class Engine:
         self._typical = typical
         self._records: dict[str, Record] = {}
 
-    def expect(self, start: datetime, end: datetime, published: Iterable[IntensityPoint]) -> tuple[Expected, ...]:
-        first = int(self._clockwork.first(start.timestamp()))
-        c = np.arange(first, int(self._clockwork.after(end.timestamp())))
+    def expect(self, start: datetime, end: datetime, published: Iterable[IntensityPoint]) -> Steps:
+        start_s, end_s = start.timestamp(), end.timestamp()
+        first = int(self._clockwork.first(start_s))
+        c = np.arange(first, int(self._clockwork.after(end_s)))
         if not len(c):
-            return ()
-        steps = self._with_published(self._own(c), tuple(published))
-        return tuple(self._expected(steps, start, end))
+            return _NONE
+        said = self._with_published(self._own(c), tuple(published))
+        begin, until = self._clockwork.start_s(c), self._clockwork.start_s(c + 1)
+        values = np.maximum(said.values, 0.0)
+        steps = Steps(np.maximum(begin, start_s), np.minimum(until, end_s), *values, said.by)
+        known = ~np.isnan(values[0])
+        return steps if known.all() else _only(steps, known)
 
-    def _own(self, c: Ints) -> Steps:
+    def _own(self, c: Ints) -> Said:
         if self._history is None:
             return self._usual(c)
         k = c - self._history.last
@@ -64,12 +68,10 @@ class Engine:
         values = np.where(k <= 0, self._history.at(c), values)
         far = k > _FURTHEST_DAYS * self._history.window.d
         if not far.any():
-            return Steps(c, values, by)
+            return Said(c, values, by)
         usual = self._usual(c)
         far &= np.isfinite(usual.values[0])
-        return Steps(
-            c, np.where(far, usual.values, values), [TYPICAL if f else b for f, b in zip(far, by, strict=True)]
-        )
+        return Said(c, np.where(far, usual.values, values), [TYPICAL if f else b for f, b in zip(far, by, strict=True)])
 
     def _ours(self, c: Ints, k: Ints) -> tuple[Floats, list[str]]:
         if self._model is None:
@@ -92,10 +94,10 @@ class Engine:
         middle = np.where(np.isfinite(change), change, middle)
         return np.concatenate([middle[None], middle + width(h, middle)])
 
-    def _usual(self, c: Ints) -> Steps:
+    def _usual(self, c: Ints) -> Said:
         values = self._profile(c)
         spread = width(np.full(len(c), _TYPICAL_LEAD_H), values)
-        return Steps(c, np.concatenate([values[None], values + spread]), [TYPICAL] * len(c))
+        return Said(c, np.concatenate([values[None], values + spread]), [TYPICAL] * len(c))
 
     def _usual_here(self, c: Ints) -> Floats:
         """The typical profile, raised to the level of what was observed."""
@@ -113,7 +115,7 @@ class Engine:
         found = [self._typical(at) for at in _times(self._clockwork, c)]
         return np.array([np.nan if value is None else value for value in found], float)
 
-    def _with_published(self, own: Steps, published: tuple[IntensityPoint, ...]) -> Steps:
+    def _with_published(self, own: Said, published: tuple[IntensityPoint, ...]) -> Said:
         source = _most_common(published)
         points = Points.of(point for point in published if point.source == source)
         first, count = int(own.c[0]), len(own.c)
@@ -124,9 +126,9 @@ class Engine:
         lead_h = np.maximum(self._clockwork.start_s(own.c) - said, 0.0) / 3600
         values, omega = self._blended(own, source, np.where(there, theirs, np.nan), lead_h)
         by = [named(b, source, float(o)) for b, o in zip(own.by, omega, strict=True)]
-        return Steps(own.c, values, by)
+        return Said(own.c, values, by)
 
-    def _blended(self, own: Steps, source: str, theirs: Floats, lead_h: Floats) -> tuple[Floats, Floats]:
+    def _blended(self, own: Said, source: str, theirs: Floats, lead_h: Floats) -> tuple[Floats, Floats]:
         """Values (3, r), and the part (r,) that the source has in them: all where nothing was observed."""
         there = np.isfinite(theirs)
         if self._history is None:
@@ -145,13 +147,6 @@ class Engine:
             self._records[source] = Record(history, self._model, Points.of(mine, vintages=True))
         return self._records[source]
 
-    def _expected(self, steps: Steps, start: datetime, end: datetime) -> Iterable[Expected]:
-        starts, ends = _times(self._clockwork, steps.c), _times(self._clockwork, steps.c + 1)
-        rows = np.maximum(steps.values, 0.0).T.tolist()
-        for since, until, (middle, low, high), by in zip(starts, ends, rows, steps.by, strict=True):
-            if not math.isnan(middle):
-                yield Expected(max(since, start), min(until, end), middle, low, high, by)
-
     @cached_property
     def _days(self) -> float:
         window = None if self._history is None else self._history.window
@@ -162,6 +157,11 @@ class Engine:
         return None if self._history is None or self._days < _MODEL_DAYS else Model(self._history.window)
 
 
+def _only(steps: Steps, known: Bools) -> Steps:
+    columns = (column[known] for column in (steps.start_s, steps.end_s, steps.g, steps.low, steps.high))
+    return Steps(*columns, [by for by, is_known in zip(steps.by, known, strict=True) if is_known])
+
+
 def _times(clockwork: Clockwork, c: Ints) -> list[datetime]:
     return [datetime.fromtimestamp(at_s, UTC) for at_s in clockwork.start_s(c)]
 
@@ -170,3 +170,6 @@ def _most_common(points: Iterable[IntensityPoint]) -> str:
     """One source at a time: they are never mixed."""
     counts = Counter(point.source for point in points)
     return max(sorted(counts), key=lambda name: counts[name], default="")
+
+
+_NONE = Steps(*np.empty((5, 0)), ())

@@ -1,9 +1,17 @@
-"""One step of what is expected."""
+"""What is expected: one step of it, and many as columns, since a week of five minutes is two thousand of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 OWN, PERSISTENCE, TYPICAL = "chase", "persistence", "typical"
 
@@ -22,3 +30,35 @@ class Expected:
     low: float
     high: float
     by: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Columns (n,) of steps that ascend and do not overlap: from ``start_s`` to ``end_s`` in seconds since the epoch,
+    median ``g`` and quantiles ``low`` and ``high`` in g/kWh, and who expects it.
+    """
+
+    start_s: Floats
+    end_s: Floats
+    g: Floats
+    low: Floats
+    high: Floats
+    by: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.g)
+
+    def between(self, first: int, last: int) -> Self:
+        """Those from ``first`` on, up to ``last``, which is none of them."""
+        if first <= 0 and last >= len(self.g):
+            return self
+        part = slice(max(first, 0), last)
+        columns = (column[part] for column in (self.start_s, self.end_s, self.g, self.low, self.high))
+        return type(self)(*columns, self.by[part])
+
+    def each(self) -> tuple[Expected, ...]:
+        times = (
+            [datetime.fromtimestamp(at_s, UTC) for at_s in column.tolist()] for column in (self.start_s, self.end_s)
+        )
+        values = (column.tolist() for column in (self.g, self.low, self.high))
+        return tuple(map(Expected, *times, *values, self.by))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from chase.forecast.expected import Expected
+from chase.forecast.expected import Expected, Steps
 from providers.base import IntensityPoint
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Forecaster:
         self._engine: Engine | None = None
         self._engine_of: tuple[list[IntensityPoint], list[IntensityPoint]] = ([], [])
 
-    def learn(self, observed: Sequence[IntensityPoint], issued: Sequence[IntensityPoint] = ()) -> None:
+    def learn(self, observed: Collection[IntensityPoint], issued: Collection[IntensityPoint] = ()) -> None:
         """What there is to know: ``observed`` in place of what was given before, in any order, and of ``issued`` how
         good a source's forecasts have been (each with its ``issued_at``, several vintages of one time). Of both the
         last 28 days count.
@@ -47,6 +47,10 @@ class Forecaster:
 
         ``published`` is a source's newest forecast. A step that was observed is given as it was.
         """
+        return self.steps(start, end, at=at, published=published).each()
+
+    def steps(self, start: datetime, end: datetime, *, at: datetime, published: Sequence[IntensityPoint] = ()) -> Steps:
+        """The same as columns."""
         return self._known_at(at).expect(start, end, published)
 
     def _known_at(self, at: datetime) -> Engine:

@@ -36,9 +36,9 @@ def fits(monkeypatch):
             seen["learn"] += 1
             return super().learn(*args, **kwargs)
 
-        def expect(self, *args, **kwargs):
+        def steps(self, *args, **kwargs):
             seen["expect"] += 1
-            return super().expect(*args, **kwargs)
+            return super().steps(*args, **kwargs)
 
     monkeypatch.setattr(ahead, "Forecaster", Counted)
     return seen
