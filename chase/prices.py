@@ -13,14 +13,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile, takewhile
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from chase.clock import Clock
 from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outlook import FALLBACK, FRESH, STALE
+from chase.pricing import ASSUMED, Paid, paid
 from chase.source import foreign
-from providers.base import Market, PricePoint, PriceProvider, ProviderError, SchemaError
+from providers.base import Market, PricePoint, PriceProvider, PriceSeries, ProviderError, SchemaError
 
 PUBLISHED = "published"
 MEMORY, AHEAD = timedelta(days=8), timedelta(days=2)
@@ -97,6 +99,12 @@ class PriceState:
     def last_begun(self, at: datetime) -> PricePoint | None:
         return next((point for point in reversed(self.points.values()) if point.start <= at), None)
 
+    def paid(self, start: datetime, end: datetime) -> Paid | None:
+        """What it published of ``[start, end)``. That is near the newest of its points as a rule."""
+        latest = dropwhile(lambda point: point.start >= end, reversed(self.points.values()))
+        found = tuple(takewhile(lambda point: point.end > start, latest))[::-1]
+        return paid(PriceSeries(found), start, end) if found else None
+
     def from_on(self, at: datetime) -> tuple[PricePoint, ...]:
         return tuple(point for point in self.points.values() if point.end > at)
 
@@ -168,6 +176,14 @@ class PriceFeed:
         with self._lock:
             found = self._published(at) or self._late(at) or self._repeated(at)
         return found or PriceOutlook(at, note="no source of prices has said anything usable")
+
+    def paid(self, start: datetime, end: datetime) -> Paid | None:
+        """What a kWh of ``[start, end)``, which is just over, cost: as published, else what now stands in for it."""
+        with self._lock:
+            found = next(filter(None, (state.paid(start, end) for state in self._states)), None)
+        if found is None and (now := self.outlook().now if self._states else None) is not None:
+            return Paid(now.price_per_kwh, now.currency, ASSUMED)
+        return found
 
     def _published(self, at: datetime) -> PriceOutlook | None:
         for state in self._states:

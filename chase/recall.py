@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from chase.prices import PriceFeed
 from chase.signal import GridSignal
 from chase.source import ISSUED_STEP_S, SourceState
 from chase.store import Reader
-from providers.base import IntensityPoint, Series
+from providers.base import IntensityPoint, P, PricePoint, PriceSeries, Series
 
 _ISSUED, _AHEAD = timedelta(days=7), timedelta(days=7)
 _OVER = timedelta(days=1)
@@ -37,6 +38,15 @@ def best_known(grid: GridSignal, log: Reader, start: datetime, end: datetime) ->
     return Series(tuple(found))
 
 
+def best_prices(feed: PriceFeed, log: Reader, start: datetime, end: datetime) -> PriceSeries:
+    """As ``best_known``: what was published of the prices of ``[start, end)``, in the region's currency."""
+    found: list[PricePoint] = []
+    for state in feed.states:
+        stored = log.prices(state.provider.zone, state.provider.name, start, end)
+        found = _filled(found, (point for point in stored if point.currency == feed.currency))
+    return PriceSeries(tuple(found))
+
+
 def _sound(
     grid: GridSignal, state: SourceState, log: Reader, start: datetime, end: datetime
 ) -> Iterable[IntensityPoint]:
@@ -52,11 +62,11 @@ def _sound(
     return (point for point in sorted(sound, key=lambda point: point.start) if point.end > start)
 
 
-def _filled(points: list[IntensityPoint], more: Iterable[IntensityPoint]) -> list[IntensityPoint]:
+def _filled(points: list[P], more: Iterable[P]) -> list[P]:
     """``points``, and those of ``more`` that overlap none of them. Both ascend."""
     starts = [point.start for point in points]
 
-    def is_free(point: IntensityPoint) -> bool:
+    def is_free(point: P) -> bool:
         before = bisect_left(starts, point.end) - 1
         return before < 0 or points[before].end <= point.start
 

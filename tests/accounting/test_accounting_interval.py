@@ -63,7 +63,7 @@ def test_what_must_not_be_compared_has_no_reference(units: float):
     known = series(point(0, 60, 300.0))
     row = an_interval(units=units, series=known, frontier=THREE, pue=1.2, compare=False)
     compared = an_interval(units=units, series=known, frontier=THREE, pue=1.2)
-    nothing = {"reference_energy_j": None, "reference_s": None, "reference_grams": None}
+    nothing = {f"reference_{name}": None for name in ("energy_j", "host_energy_j", "s", "grams")}
     assert row == replace(compared, **nothing)
     (again,) = accounting.reprice([row], series(point(0, 60, 150.0)))
     assert again == replace(row, intensity_g_per_kwh=150.0, grams=pytest.approx(row.grams / 2))
