@@ -17,7 +17,7 @@ are further off. c is where the figures of hydro and nuclear grids lie: 5 g afte
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -59,7 +59,7 @@ class Gate:
         self._typical = typical
 
     def sift(
-        self, known: Mapping[datetime, IntensityPoint], points: Collection[IntensityPoint], vouch: Vouch = nobody
+        self, known: dict[datetime, IntensityPoint], points: Collection[IntensityPoint], vouch: Vouch = nobody
     ) -> list[IntensityPoint]:
         """What of ``points``, and of those held so far, may be gone by. ``known``, which ascends, are those that are.
 
@@ -104,10 +104,10 @@ class Gate:
 class _Line:
     """Points in order of time, and what each is compared with. Put in order only where one comes in between others."""
 
-    def __init__(self, known: Mapping[datetime, IntensityPoint]) -> None:
+    def __init__(self, known: dict[datetime, IntensityPoint]) -> None:
         self._known = known
         self._added: list[IntensityPoint] = []
-        self._last = next(reversed(known.values()), None) if known else None
+        self._last = known[next(reversed(known))] if known else None
         self._ranges: dict[datetime, tuple[float, float] | None] = {}
 
     def add(self, point: IntensityPoint) -> None:

@@ -14,7 +14,7 @@ from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Steps
 from chase.forecast.issued import Record, named
 from chase.forecast.model import Model, width
 from chase.forecast.steps import Clockwork, History, Points
-from chase.forecast.window import Bools, Floats, Ints, remaining
+from chase.forecast.window import Floats, Ints, remaining
 from providers.base import IntensityPoint
 
 _MODEL_DAYS = 1  # observed, below which there is only persistence
@@ -55,10 +55,11 @@ class Engine:
             return _NONE
         said = self._with_published(self._own(c), tuple(published))
         begin, until = self._clockwork.start_s(c), self._clockwork.start_s(c + 1)
-        values = np.maximum(said.values, 0.0)
-        steps = Steps(np.maximum(begin, start_s), np.minimum(until, end_s), *values, said.by)
-        known = ~np.isnan(values[0])
-        return steps if known.all() else _only(steps, known)
+        middle, low, high = np.maximum(said.values, 0.0)
+        steps = Steps(np.maximum(begin, start_s), np.minimum(until, end_s), middle, low, high, said.by)
+        known = ~np.isnan(middle)
+        by = [by for by, is_known in zip(said.by, known, strict=True) if is_known]
+        return steps if known.all() else steps.picked(known, by)
 
     def _own(self, c: Ints) -> Said:
         if self._history is None:
@@ -157,11 +158,6 @@ class Engine:
         return None if self._history is None or self._days < _MODEL_DAYS else Model(self._history.window)
 
 
-def _only(steps: Steps, known: Bools) -> Steps:
-    columns = (column[known] for column in (steps.start_s, steps.end_s, steps.g, steps.low, steps.high))
-    return Steps(*columns, [by for by, is_known in zip(steps.by, known, strict=True) if is_known])
-
-
 def _times(clockwork: Clockwork, c: Ints) -> list[datetime]:
     return [datetime.fromtimestamp(at_s, UTC) for at_s in clockwork.start_s(c)]
 
@@ -172,4 +168,5 @@ def _most_common(points: Iterable[IntensityPoint]) -> str:
     return max(sorted(counts), key=lambda name: counts[name], default="")
 
 
-_NONE = Steps(*np.empty((5, 0)), ())
+_EMPTY = np.empty(0)
+_NONE = Steps(_EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY, ())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
 
 OWN, PERSISTENCE, TYPICAL = "chase", "persistence", "typical"
 
@@ -48,13 +49,15 @@ class Steps:
     def __len__(self) -> int:
         return len(self.g)
 
-    def between(self, first: int, last: int) -> Self:
+    def between(self, first: int, last: int) -> Steps:
         """Those from ``first`` on, up to ``last``, which is none of them."""
         if first <= 0 and last >= len(self.g):
             return self
         part = slice(max(first, 0), last)
-        columns = (column[part] for column in (self.start_s, self.end_s, self.g, self.low, self.high))
-        return type(self)(*columns, self.by[part])
+        return self.picked(part, self.by[part])
+
+    def picked(self, rows: slice | Bools, by: Sequence[str]) -> Steps:
+        return Steps(self.start_s[rows], self.end_s[rows], self.g[rows], self.low[rows], self.high[rows], by)
 
     def each(self) -> tuple[Expected, ...]:
         times = (
