@@ -21,10 +21,13 @@ from chase.errors import ChaseError
 from chase.events import EventLog
 from chase.frontiers import FrontierBook, original_w
 from chase.holds import HoldBook
+from chase.horizon import Horizon
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger
 from chase.outlook import Outlook
+from chase.planning import horizon_of
 from chase.policy import Choice, Grid, PolicyInput, Rules
+from chase.prices import PriceFeed
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
 from chase.store import Store
@@ -33,6 +36,7 @@ from providers.base import Kind
 from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status
 from zeus_core.frontier import Setting
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
+from zeus_core.gpus.profiles import GpuProfile
 from zeus_core.meter import EnergyMeter
 from zeus_core.profiler import same_setting
 
@@ -43,13 +47,15 @@ _OBSERVED = frozenset({Kind.MEASURED.value, Kind.ESTIMATED.value})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
+_AHEAD = timedelta(days=7)
+_CHOSEN = frozenset({policy.SPEED, policy.EFFICIENCY, policy.BETWEEN, policy.PAUSED})
 
 
 class Controller:
     """Holds the jobs and moves their GPUs.
 
     ``actuator`` None means that nothing can be set, for ``observe_reason``. The first of ``regions`` is the node's own;
-    each has its signal.
+    each has its signal. ``profiles`` are published curves beside the shipped ones, by the name that a job gives.
     """
 
     def __init__(
@@ -63,11 +69,14 @@ class Controller:
         store: Store,
         clock: Clock,
         events: EventLog,
+        prices: Mapping[str, PriceFeed] | None = None,
+        profiles: Mapping[str, GpuProfile] | None = None,
         observe_reason: str = "",
     ) -> None:
         self.config = config
         self.system = system
         self.signals = dict(signals)
+        self.prices = dict(prices or {})
         self._regions = dict(regions)
         self._home = next(iter(self._regions))  # where this node is; the first one given
         self.events = events
@@ -79,7 +88,8 @@ class Controller:
         self._gpus: dict[str, Gpu] = {gpu.uuid: gpu for gpu in system.gpus()}
         self.jobs = JobTable(clock=clock, lease_s=config.jobs.lease_s, users=self._users)
         self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
-        self._book = FrontierBook(config.profile, store, clock, events)
+        self._profiles = frozenset({*profile_names(), *(profiles or ())})
+        self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._holds = HoldBook(store, clock, events)
         self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
         # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
@@ -98,9 +108,9 @@ class Controller:
             if region not in self.signals:
                 known = ", ".join(sorted(self.signals))
                 raise JobRefused(422, "unknown-region", f"this service polls {known}, not {region!r}")
-            if wanted.profile is not None and wanted.profile not in profile_names():
+            if wanted.profile is not None and wanted.profile not in self._profiles:
                 # Names alone: a path would make the service read a file on a caller's word.
-                names = ", ".join(profile_names())
+                names = ", ".join(sorted(self._profiles))
                 raise JobRefused(422, "unknown-profile", f"no profile is named {wanted.profile!r}; there are {names}")
             chosen = self._policy_of(region, wanted.policy)
             before, earlier = len(self.jobs), self._earlier(wanted.id, peer)
@@ -122,11 +132,11 @@ class Controller:
         self._missing.pop(job.id, None)
         self._ledger.open(job)
         if earlier is not None:
-            self._recall(job)
+            self._recall(job, earlier.units_done)
         self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
 
-    def _recall(self, job: Job) -> None:
-        """A job that comes back goes on where it was: its mode, its dwell, and its fixed reference."""
+    def _recall(self, job: Job, units_then: float) -> None:
+        """A job that comes back goes on where it was: its mode, its dwell, its fixed reference, what it has spent."""
         last = self._store.last_decision(job.id)
         if last is None:
             return
@@ -138,6 +148,8 @@ class Controller:
             return
         job.mode, job.setting = last.mode, Setting(**chosen) if chosen is not None else None
         job.reference_g = given.grid.reference_g if given.grid.kind in _OBSERVED else None
+        job.pace.delay_s = given.progress.delay_s
+        job.pace.begun = max(0.0, min(job.units_done, units_then - given.progress.units_done))
         held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.setting) else 0.0
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
@@ -202,7 +214,7 @@ class Controller:
             self._expire()
             self._states = self._gpu_states()
             self.slices = {uuid: _slices(gpu) for uuid, gpu in self._gpus.items()}
-            outlooks = {region: signal.outlook() for region, signal in self.signals.items()}
+            outlooks = {region: signal.outlook(_AHEAD) for region, signal in self.signals.items()}
             weighed = {job.id: self._weigh(job, outlooks[job.region]) for job in self.jobs}
             applied = self._apply({job_id: choice for job_id, (_, choice) in weighed.items()})
             for job in self.jobs:
@@ -352,13 +364,30 @@ class Controller:
             rules=_rules(job.policy_config),
             grid=self._grid(job, outlook),
             max_power_w=sum(original_w(self._states[uuid]) for uuid in job.gpus if uuid in self._states),
-            current_mode=job.mode if job.mode in {policy.SPEED, policy.EFFICIENCY, policy.BETWEEN} else None,
+            current_mode=job.mode if job.mode in _CHOSEN else None,
             current=job.setting,
             since_s=self._clock.monotonic() - job.changed_s,
             hold=hold.mode if hold else None,
             barred=barred,
             measure=measure,
             note=note or _progress_note(job),
+            progress=job.progress(outlook.at),
+            horizon=self._horizon(job, outlook),
+            host_w=job.policy_config.host_power_w,
+        )
+
+    def _horizon(self, job: Job, outlook: Outlook) -> Horizon | None:
+        """What a plan goes by: of the policies only one has a plan."""
+        chosen = job.policy_config
+        if chosen.name != "budget" or job.frontier is None:
+            return None
+        return horizon_of(
+            outlook,
+            self.prices[job.region].outlook() if job.region in self.prices else None,
+            minimise=chosen.minimise,
+            carbon_price_per_kg=chosen.carbon_price_per_kg,
+            pue=self._pue(job.region),
+            seconds=policy.allowance(_rules(chosen), job.progress(outlook.at), job.frontier).seconds,
         )
 
     def _barred(self, job: Job) -> str:

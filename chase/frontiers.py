@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from chase.clock import Clock
 from chase.config import profile_path
-from chase.config.models import ProfileConfig
+from chase.config.models import PolicyConfig, ProfileConfig
 from chase.errors import ConfigError
 from chase.events import EventLog
 from chase.jobs import Job
@@ -19,14 +20,23 @@ from zeus_core.gpus.simulated import GpuProfile, load_profile
 from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
 
 _PATIENCE = 3  # ticks
+_SLOWEST = 0.5
 _TRY_AGAIN_S = 3600.0  # what bound the limits may be gone by then
 
 
 class FrontierBook:
     """Gives each job its frontier, or a profiler that measures it; keeps what was measured for the next run."""
 
-    def __init__(self, config: ProfileConfig, store: Store, clock: Clock, events: EventLog) -> None:
+    def __init__(
+        self,
+        config: ProfileConfig,
+        store: Store,
+        clock: Clock,
+        events: EventLog,
+        profiles: Mapping[str, GpuProfile] | None = None,
+    ) -> None:
         self.config = config
+        self._profiles = dict(profiles or {})  # beside the shipped ones
         self._store = store
         self._clock = clock
         self._events = events
@@ -36,13 +46,15 @@ class FrontierBook:
 
         ``why_not`` says why nothing can be measured now, empty if it can.
         """
+        _follow(job)
         if job.frontier is not None or job.profiler is not None:
             return ""
         if self._clock.monotonic() < job.unmeasurable_until_s:
             return job.unmeasurable
-        live = live_limits(job, states)
-        if live is None:
+        found = live_limits(job, states)
+        if found is None:
             return "the power limits of its GPUs cannot be read"
+        live, job.bounds = within(found, job.policy_config), _bounds(job.policy_config)
         if job.profile is not None:
             return self._from_profile(job, live)
         return "" if self._stored(job, states) else self._begin(job, live, states, why_not=why_not)
@@ -86,14 +98,20 @@ class FrontierBook:
             self._finish(job, job.profiler)
 
     def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
-        """What makes two runs alike: their owner, the GPUs and original limits, the job's name and its unit."""
+        """What makes two runs alike: their owner, the GPUs and original limits, the job's name and its unit.
+
+        And what people allow, where that is less than the GPUs do: what was measured within it is not all there is.
+        """
         gpus = sorted(f"{states[uuid].name}@{original_w(states[uuid]):g}W" for uuid in job.gpus)
-        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units])
+        found = live_limits(job, states)
+        allowed = within(found, job.policy_config) if found is not None else None
+        kept = [f"{allowed.min_w:g} to {allowed.max_w:g} W"] if allowed is not None and allowed != found else []
+        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units, *kept])
 
     def _from_profile(self, job: Job, live: PowerLimits) -> str:
         assert job.profile is not None  # noqa: S101  the caller has looked
         try:
-            profile = load_profile(profile_path(job.profile))
+            profile = self._profiles.get(job.profile) or load_profile(profile_path(job.profile))
             frontier = frontier_of_profile(profile, gpus=len(job.gpus)).capped(live.default_w)
         except (ConfigError, ValueError) as error:
             return f"profile {job.profile} cannot be used: {error}"
@@ -117,7 +135,7 @@ class FrontierBook:
             window_s=self.config.window_s,
             visits=self.config.visits,
             min_headroom=self.config.min_headroom,
-            max_slowdown=job.policy_config.max_slowdown,
+            max_slowdown=_slowest_measured(job.policy_config),
         )
         job.frontier_key = self.key(job, states)
         windows = self._store.open_windows(job.frontier_key, self._oldest())
@@ -152,6 +170,13 @@ class FrontierBook:
         job.drift = DriftWatch(frontier, tolerance=self.config.drift, after_s=self.config.drift_s)
 
 
+def _slowest_measured(chosen: PolicyConfig) -> float | None:
+    """A budget of the whole job has a use for settings that are slower than it, but not for ever slower ones."""
+    if chosen.name != "budget":
+        return chosen.max_slowdown
+    return max(_SLOWEST, chosen.max_slowdown or 0.0)
+
+
 def original_w(state: GpuState) -> float:
     """The limit that was found, whether or not ours is in force now; 0 where it cannot be read."""
     return state.original_w if state.original_w is not None else state.power_limit_w or 0.0
@@ -165,6 +190,29 @@ def live_limits(job: Job, states: Mapping[str, GpuState]) -> PowerLimits | None:
     lowest = max(state.min_w or 0.0 for state in known)
     top = min(original_w(state) for state in known)
     return PowerLimits(min(lowest, top), top, top)
+
+
+def within(live: PowerLimits, chosen: PolicyConfig) -> PowerLimits:
+    """What people allow of ``live``: their ceiling stands for the original limit. Of bounds outside, the nearest end."""
+    low, high = _bounds(chosen)
+    top = live.max_w if high is None else live.clamp(high)
+    return PowerLimits(live.min_w if low is None else min(live.clamp(low), top), top, top)
+
+
+def _bounds(chosen: PolicyConfig) -> tuple[float | None, float | None]:
+    return chosen.min_power_limit_w, chosen.max_power_limit_w
+
+
+def _follow(job: Job) -> None:
+    """People changed what they allow: a sweep begins anew, and a frontier is sought anew if there may be more to it."""
+    (old_low, old_high), (low, high) = job.bounds, _bounds(job.policy_config)
+    lower = old_low is not None and (low is None or low < old_low)
+    higher = old_high is not None and (high is None or high > old_high)
+    if lower or higher:
+        job.frontier = job.drift = None
+        job.frontier_source = ""
+    if job.bounds != (low, high):
+        job.profiler, job.unmeasurable_until_s = None, -math.inf
 
 
 def frontier_of_profile(profile: GpuProfile, *, gpus: int) -> Frontier:

@@ -17,7 +17,10 @@ from typing import Any
 from chase.clock import Clock
 from chase.config import PolicyConfig
 from chase.errors import ChaseError
+from chase.pace import Pace
+from chase.policy import Progress
 from chase.records import JobRecord
+from providers.base import IntensityPoint
 from zeus_core.frontier import Frontier, Setting
 from zeus_core.gpus.base import Process
 from zeus_core.profiler import DriftWatch, Profiler
@@ -83,8 +86,9 @@ class Account:
     units: float
     energy_j: float
     power_limit_w: float | None
+    used: IntensityPoint | None = None  # the intensity gone by at that moment
     methods: set[str] = field(default_factory=set)
-    shared: bool = False
+    sharers: int = 1  # jobs on its GPUs, itself included
 
 
 @dataclass(slots=True)
@@ -111,6 +115,7 @@ class Job:
     frontier_source: str = ""
     frontier_key: str = ""
     adopted_at: datetime | None = None
+    bounds: tuple[float | None, float | None] = (None, None)  # the limits that people allowed when it was sought
     profiler: Profiler | None = None
     drift: DriftWatch | None = None
     unmeasurable: str = ""
@@ -126,6 +131,18 @@ class Job:
     recorded_s: float = -math.inf
     decisions: int = 0
     account: Account | None = None
+    pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0))
+
+    def progress(self, now: datetime) -> Progress:
+        """A job that has done all it said it would, and goes on, is one of which nobody knows how long it is."""
+        left = None if self.total_units is None else self.total_units - self.units_done
+        deadline = self.policy_config.deadline
+        return Progress(
+            units_left=left if left is not None and left > 0 else None,
+            units_done=max(0.0, self.units_done - self.pace.begun),
+            delay_s=self.pace.delay_s,
+            deadline_s=None if deadline is None else (deadline - now).total_seconds(),
+        )
 
     @property
     def trusted(self) -> bool:
@@ -204,6 +221,7 @@ class JobTable:
             units_done=wanted.units_done,
             moved_s=self._clock.monotonic(),
             profile=wanted.profile,
+            pace=Pace(wanted.units_done, wanted.units_done),
         )
         self._jobs[job.id] = job
         return job
@@ -230,6 +248,7 @@ class JobTable:
         now_s = self._clock.monotonic()
         job.lease_until_s = now_s + self.lease_s
         if units_done > job.units_done:  # a launcher and its child both report; the count never falls
+            job.pace.advance(units_done, now_s - job.moved_s, job.in_force, job.frontier)
             job.units_done = units_done
             job.moved_s = now_s
 

@@ -227,6 +227,7 @@ class Service:
             actuator=actuator,
             regions={region.id: region},
             signals={region.id: grid},
+            prices={region.id: self._prices} if self._prices.states else {},
             store=self.store,
             clock=self.clock,
             events=self.events,

@@ -164,9 +164,22 @@ class SignalConfig(Section):
 
 
 class PolicyConfig(Section):
-    name: Literal["threshold", "chase", "static", "off"] = Field(
-        default="threshold",
-        description="threshold: two modes by intensity; chase: the paper's rule; static: one selector, no signal; off",
+    name: Literal["budget", "threshold", "chase", "static", "off"] = Field(
+        default="budget",
+        description="budget: the least carbon within max_slowdown or the deadline, planned ahead; threshold: two modes "
+        "by intensity; chase: the paper's rule; static: one selector, no signal; off",
+    )
+    deadline: Annotated[datetime, AfterValidator(_utc)] | None = Field(
+        default=None,
+        examples=[datetime(2027, 1, 31, 6, tzinfo=UTC)],
+        description="budget: when the job must be done, UTC; needs a job that knows its total_units",
+    )
+    minimise: Literal["carbon", "money", "both"] = Field(
+        default="carbon",
+        description="budget: what the plan makes least; both is money and carbon_price_per_kg for the carbon",
+    )
+    carbon_price_per_kg: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=0.1, description="budget with both: what a kilogram of CO2eq costs, in the currency of the prices"
     )
     efficiency_above: Threshold = Field(
         default="p60",
@@ -194,7 +207,8 @@ class PolicyConfig(Section):
     max_slowdown: Slowdown | None = Field(
         default=None,
         examples=[0.25],
-        description="Every policy: never choose a setting slower than this fraction; no cap if not given",
+        description="budget: how much longer the whole job may take than at full power, as a fraction; 0.05 if neither "
+        "this nor a deadline is given. The other policies: never choose a setting slower than this; no cap if not given",
     )
     without_signal: Literal["speed-first", "efficiency-first"] = Field(
         default="speed-first", description="What to do while no usable intensity is known"

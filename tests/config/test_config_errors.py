@@ -82,7 +82,7 @@ def test_a_mistake_is_named_with_place_key_value_and_fix(write, env, line, said)
         ("policy", "slowdown = 10", "must be less than or equal to 5"),
         ("policy", "eta = 1.5", "must be less than or equal to 1"),
         ("policy", "max_intensity_g_per_kwh = 0", "must be greater than 0 (gCO2eq/kWh)"),
-        ("policy", 'name = "budget"', "must be 'threshold', 'chase', 'static' or 'off'"),
+        ("policy", 'name = "fastest"', "must be 'budget', 'threshold', 'chase', 'static' or 'off'"),
         ("simulated", "count = 2.0", "simulated.count = 2: must be a whole number"),
         ("simulated", "count = 0", "must be greater than or equal to 1"),
         ("simulated", "start = 2023-06-01T00:00:00", "must be a UTC time that ends in Z"),

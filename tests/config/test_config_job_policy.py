@@ -70,7 +70,7 @@ def test_null_takes_back_a_cap(write, env):
         ({"dwell_s": "5"}, 'job policy: policy.dwell_s = "5": must be a number of seconds'),
         ({"dwell_s": float("nan")}, "must be a finite number"),
         ({"dwell_s": None}, "job policy: policy.dwell_s = null: must be a number of seconds"),
-        ({"name": ["off"]}, "job policy: policy.name = [\"off\"]: must be 'threshold', 'chase', 'static' or 'off'"),
+        ({"name": ["off"]}, "job policy: policy.name = [\"off\"]: must be 'budget', 'threshold', 'chase', 'static' or 'off'"),
         ({"speed_below": "p70"}, 'job policy: speed_below "p70" is above efficiency_above "p60"'),
         ({"speed_below": {"a": 1}}, "policy.speed_below = { ... }: must be gCO2eq/kWh"),
         ({"token": "hunter2"}, "job policy: policy.token is not a setting"),
