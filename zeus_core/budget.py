@@ -12,6 +12,8 @@ Notation (numpy arrays are float64):
 
     minimise  sum_i c_i e_i   over (w_i, e_i) in d_i * conv{(r_k, P_k)}   with  sum_i w_i = W         (w_i units, e_i J)
 
+A job that goes on after the last slot does at least W, and more where more costs nothing.
+
 Each slot runs at level 0 at least. Raising slot i from level k - 1 to k does d_i (r_k - r_(k-1)) more work at c_i L_k a
 unit. So each slot offers its steps at rising prices, and the cheapest steps of all slots together are the optimum: a
 continuous knapsack (Dantzig 1957), exact, with no multiplier to search for. mu is the price of the step that is taken
@@ -19,8 +21,9 @@ in part; by complementary slackness the choice in each slot is argmin_k c_i P_k 
 between two neighbouring levels. Where a joule costs nothing or less the lower hull is no bound and slower no cheaper:
 there the one step goes from the slowest level to the fastest, at (P_K - P_0) / (r_K - r_0).
 
-The end is chosen as well. In the slot in which the job ends there is a level (0, 0) below the others, and later slots
-cost nothing. For each mu weak duality bounds the cost of ending in slot n from below by
+The end is chosen as well. In the slot in which the job ends there is a level (0, 0) below the others, from which the
+hull goes straight to the level of least P_k / r_k, and later slots cost nothing. For each mu weak duality bounds the
+cost of ending in slot n from below by
 
     mu W + sum_(i < n) v_i + min(0, v_n),       v_i = d_i min_k (c_i P_k - mu r_k)
 
@@ -40,7 +43,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from zeus_core.frontier import OperatingPoint, Setting, lower_hull
+from zeus_core.frontier import OperatingPoint, Setting
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,31 +65,31 @@ class Levels:
 
     @classmethod
     def of(cls, points: Iterable[OperatingPoint], *, host_w: float = 0.0, paused_w: float | None = None) -> Levels:
-        """The hull of (rate, power) with the host's power in it, and below it a pause that draws ``paused_w``.
+        """The hull of (rate, power) with the host's power in it, and with a pause that draws ``paused_w``.
 
-        A host that draws as long as the job runs makes slow levels dearer: the hull ends further up. Levels slower than
-        what a pause and a faster one mix to are left out. Raises ``ValueError`` when there are no points, or for a
-        power that is negative or not finite.
+        It goes on below the point of least energy per unit: less power for dirty hours, whose work is done in clean
+        ones, is worth some more energy. Raises ``ValueError`` when there are no points, or for a power that is negative
+        or not finite.
         """
         for name, value in (("host_w", host_w), ("paused_w", paused_w or 0.0)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} must be finite and at least 0, not {value!r}")
-        if host_w:
-            points = [replace(p, joules_per_unit=p.joules_per_unit + host_w * p.seconds_per_unit) for p in points]
-        hull = lower_hull(points)[::-1]
-        if not hull:
+        rows = [(point.rate, point.power_w + host_w, point.setting) for point in points]
+        if not rows:
             raise ValueError("there is no operating point to plan with")
-        paused = [] if paused_w is None else [(Setting(paused=True), 0.0, paused_w)]
-        first = (
-            0 if paused_w is None else min(range(len(hull)), key=lambda k: (hull[k].power_w - paused_w) / hull[k].rate)
-        )
-        rows = [*paused, *((point.setting, point.rate, point.power_w) for point in hull[first:])]
-        settings, rate, power_w = zip(*rows, strict=True)
-        return cls(settings, np.array(rate), np.array(power_w), len(paused))
+        if paused_w is not None:
+            rows.append((0.0, paused_w, Setting(paused=True)))
+        rate, power_w, settings = zip(*_lower_hull(rows), strict=True)
+        return cls(settings, np.array(rate), np.array(power_w), int(settings[0].paused))
 
     @property
     def fastest(self) -> int:
         return len(self.settings) - 1
+
+    @cached_property
+    def ends_from(self) -> int:
+        """The level of least energy per unit: where nothing needs to be drawn instead, no slower one is worth it."""
+        return self.runs_from + int(np.argmin(self.power_w[self.runs_from :] / self.rate[self.runs_from :]))
 
     @cached_property
     def steps(self) -> tuple[Floats, Floats]:
@@ -95,9 +98,27 @@ class Levels:
 
     @cached_property
     def last_steps(self) -> tuple[Floats, Floats]:
-        """The same in the slot in which the job ends: from (0, 0) up over the levels that do work."""
-        working = slice(self.runs_from, None)
-        return _steps(np.array([0.0, *self.rate[working]]), np.array([0.0, *self.power_w[working]]))
+        """The same in the slot in which the job ends: from (0, 0) up over the levels from ``ends_from`` on."""
+        rate, power_w = self.rate[self.ends_from :], self.power_w[self.ends_from :]
+        return _steps(np.array([0.0, *rate]), np.array([0.0, *power_w]))
+
+
+def _lower_hull(rows: Iterable[tuple[float, float, Setting]]) -> list[tuple[float, float, Setting]]:
+    """Of (rate, power, setting), slowest first: power and slope both rise (Andrew 1979)."""
+    hull: list[tuple[float, float, Setting]] = []
+    for row in sorted(rows, key=lambda row: row[:2]):
+        if hull and row[0] == hull[-1][0]:
+            continue
+        while hull and hull[-1][1] >= row[1]:
+            hull.pop()
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], row):
+            hull.pop()
+        hull.append(row)
+    return hull
+
+
+def _slope(slow: tuple[float, float, Setting], fast: tuple[float, float, Setting]) -> float:
+    return (fast[1] - slow[1]) / (fast[0] - slow[0])
 
 
 def _steps(rate: Floats, power_w: Floats) -> tuple[Floats, Floats]:
@@ -168,7 +189,10 @@ def solve(levels: Levels, slots: Slots, work: float, *, may_end: bool = True) ->
     """
     if not (math.isfinite(work) and work >= 0):
         raise ValueError(f"work must be finite and at least 0, not {work!r}")
-    return _Problem(levels, _fitted(levels, slots, work) if may_end else slots, work).solved(may_end=may_end)
+    if may_end:
+        return _Problem(levels, _fitted(levels, slots, work), work).solved(may_end=True)
+    at_no_cost = float(slots.seconds @ np.where(slots.price > 0, levels.rate[0], levels.rate[-1]))
+    return _Problem(levels, slots, max(work, at_no_cost)).solved(may_end=False)
 
 
 def _fitted(levels: Levels, slots: Slots, work: float) -> Slots:
@@ -225,11 +249,7 @@ class _Problem:
     def solved(self, *, may_end: bool) -> Plan:
         through = self._taken(None)
         best = self._best(through) if may_end else through
-        if best is not None:
-            return self._plan(best)
-        if not may_end and self.work <= float(self.before_s[-1] * self.levels.rate[0]):
-            return self._at_one_level(0, met=True)
-        return self._at_one_level(self.levels.fastest, met=False)
+        return self._flat_out() if best is None else self._plan(best)
 
     def _best(self, best: _Taken | None) -> _Taken | None:
         """Over all ends, none first. An end is worked out only while its bound allows it to be better."""
@@ -248,11 +268,11 @@ class _Problem:
                 best = tried if best is None or tried.cost < best.cost else best
 
     def _possible(self) -> NDArray[np.bool_]:
-        """(tail,) whether the work can be done by the end of a slot, and need not be done before it."""
+        """(tail,) whether the work can be done by the end of a slot, and is not done before it."""
         tail, rate = self.slots.tail, self.levels.rate
         can = self.before_s[1 : tail + 1] * rate[-1] * (1 + _ROUNDING) >= self.work
-        must = self.before_s[:tail] * rate[0] >= self.work
-        possible: NDArray[np.bool_] = can & ~must
+        need = self.before_s[:tail] * rate[0] <= self.work
+        possible: NDArray[np.bool_] = can & need
         return possible
 
     def _bounds(self, mu: float) -> Floats:
@@ -261,7 +281,7 @@ class _Problem:
         price, seconds = self.slots.price[:tail], self.slots.seconds[:tail]
         costs = levels.power_w[:, None] * price - mu * levels.rate[:, None]
         before = _from_zero(seconds * costs.min(axis=0))[:-1]
-        within = seconds * np.minimum(costs[levels.runs_from :].min(axis=0), 0.0)
+        within = seconds * np.minimum(costs[levels.ends_from :].min(axis=0), 0.0)
         bounds: Floats = mu * self.work + before + within
         return bounds
 
@@ -310,22 +330,20 @@ class _Problem:
     def _now(self, share: Floats, *, ends: bool) -> tuple[int, float, int]:
         """What to run at in slot 0 first, for what share of it, and then."""
         taken = share[self.normal :: self.count] if ends else share[: self.normal : self.count]
-        lowest = self.levels.runs_from - 1 if ends else 0
+        below, lowest = (self.levels.ends_from - 1, self.levels.ends_from) if ends else (0, 0)
         if self.slots.price[0] <= 0 and len(taken):
             top, part = self.levels.fastest, float(taken[0])
-            return (top, part, max(lowest, 0)) if 0 < part < 1 else (top if part else max(lowest, 0), 1.0, top)
+            return (top, part, lowest if part < 1 else top) if part > 0 else (lowest, 1.0, lowest)
         full = int(np.count_nonzero(taken >= 1.0))
         part = float(taken[full]) if full < len(taken) else 0.0
-        if part > 0:
-            return lowest + full + 1, part, max(lowest + full, self.levels.runs_from if ends else 0)
-        return lowest + full, 1.0, lowest + full
+        then = max(below + full, lowest)
+        return (below + full + 1, part, then) if part > 0 else (then, 1.0, then)
 
-    def _at_one_level(self, level: int, *, met: bool) -> Plan:
-        seconds, share = self.slots.seconds, np.zeros(len(self.price))
-        share[: self.normal] = 0.0 if met else 1.0
-        cost = float((seconds * self.slots.price).sum() * self.levels.power_w[level])
-        mu = -math.inf if met else math.inf
-        return Plan(mu, cost, level, float(seconds[0]), level, None, met, seconds, share, self)
+    def _flat_out(self) -> Plan:
+        seconds, share, fastest = self.slots.seconds, np.zeros(len(self.price)), self.levels.fastest
+        share[: self.normal] = 1.0
+        cost = float((seconds * self.slots.price).sum() * self.levels.power_w[fastest])
+        return Plan(math.inf, cost, fastest, float(seconds[0]), fastest, None, False, seconds, share, self)
 
     def sums(self, seconds: Floats, share: Floats) -> tuple[Floats, Floats]:
         """Work and energy of each slot, (N,)."""
