@@ -60,7 +60,8 @@ def explain(record: DecisionRecord) -> Explanation:
         again = choose(given)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the inputs of decision {record.id} cannot be read: {error!r}") from error
-    return Explanation(record, given, again, again.to_dict() == record.choice)
+    retaken = again.to_dict()  # an earlier version wrote fewer fields
+    return Explanation(record, given, again, all(retaken.get(key) == value for key, value in record.choice.items()))
 
 
 def _grid_lines(given: PolicyInput) -> list[str]:

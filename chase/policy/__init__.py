@@ -5,6 +5,7 @@ from __future__ import annotations
 from chase.policy.base import (
     BETWEEN,
     EFFICIENCY,
+    NODE_CAP,
     OFF,
     PAUSED,
     PROFILING,
@@ -17,12 +18,13 @@ from chase.policy.base import (
     Rules,
 )
 from chase.policy.budget import Allowance, Planned, allowance, planned
-from chase.policy.decide import choose
+from chase.policy.decide import choose, under_cap
 from chase.policy.rules import threshold_g
 
 __all__ = [
     "BETWEEN",
     "EFFICIENCY",
+    "NODE_CAP",
     "OFF",
     "PAUSED",
     "PROFILING",
@@ -39,4 +41,5 @@ __all__ = [
     "choose",
     "planned",
     "threshold_g",
+    "under_cap",
 ]

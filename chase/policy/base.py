@@ -16,6 +16,7 @@ from zeus_core.frontier import Frontier, Setting
 
 SPEED, EFFICIENCY, BETWEEN, OFF, PROFILING = "speed-first", "efficiency-first", "between", "off", "profiling"
 PAUSED = "paused"
+NODE_CAP = "node-cap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Rules:
     """The owner's wishes, from ``[policy]``.
 
     ``max_slowdown`` 0.05 is five per cent of time: of the whole job for ``budget``, of each setting for the others,
-    where None is no cap.
+    where None is no cap. ``min_power_limit_w`` and ``max_power_limit_w`` are the limits of a GPU that people permit.
     """
 
     name: str = "threshold"
@@ -55,6 +56,8 @@ class Rules:
     slowdown: float = 0.1
     max_slowdown: float | None = None
     without_signal: str = SPEED
+    min_power_limit_w: float | None = None
+    max_power_limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class PolicyInput:
     the setting that the profiler wants next, and ``note`` says how far it is, or why there is no frontier. ``horizon``
     are the prices ahead, None where nothing is known of them. ``host_w`` is what the rest of the node draws for this
     job as long as it runs; ``paused_w`` what all of it draws while the job is paused, None where it may not be.
+    ``capped`` is what the node's power cap leaves of the choice, None where it leaves all, and ``cap_note`` says why.
     """
 
     frontier: Frontier | None
@@ -97,6 +101,8 @@ class PolicyInput:
     horizon: Horizon | None = None
     host_w: float = 0.0
     paused_w: float | None = None
+    capped: Setting | None = None
+    cap_note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -115,6 +121,8 @@ class PolicyInput:
             "horizon": self.horizon.to_dict() if self.horizon else None,
             "host_w": self.host_w,
             "paused_w": self.paused_w,
+            "capped": self.capped.to_dict() if self.capped else None,
+            "cap_note": self.cap_note,
         }
 
     @classmethod
@@ -136,6 +144,8 @@ class PolicyInput:
             horizon=Horizon.from_dict(data["horizon"]) if data.get("horizon") else None,
             host_w=data.get("host_w", 0.0),
             paused_w=data.get("paused_w"),
+            capped=Setting(**data["capped"]) if data.get("capped") is not None else None,
+            cap_note=data.get("cap_note", ""),
         )
 
 
@@ -158,6 +168,7 @@ class Choice:
     """What to set and why. ``setting`` None means: as the GPU was found. ``code`` is stable, for grep.
 
     ``until_s`` is how long it is meant to hold, where that is less than until the next value of the signal.
+    ``wished`` is what it would be but for the node's power cap, where the code says that this came between.
     """
 
     setting: Setting | None
@@ -166,6 +177,12 @@ class Choice:
     reason: str
     candidates: tuple[Candidate, ...] = ()
     until_s: float | None = None
+    wished: Setting | None = None
+
+    @property
+    def own(self) -> Setting | None:
+        """What the policy chose, whatever the node's power cap left of it."""
+        return self.wished if self.code == NODE_CAP else self.setting
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -175,6 +192,7 @@ class Choice:
             "reason": self.reason,
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "until_s": self.until_s,
+            "wished": self.wished.to_dict() if self.wished else None,
         }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from chase.policy.base import BETWEEN, EFFICIENCY, SPEED, Candidate, Choice, PolicyInput
-from zeus_core.frontier import Frontier, OperatingPoint
+from chase.policy.base import BETWEEN, EFFICIENCY, SPEED, Candidate, Choice, PolicyInput, Rules
+from zeus_core.frontier import Frontier, OperatingPoint, lower_hull
 
 
 def without_signal(given: PolicyInput, frontier: Frontier) -> Choice:
@@ -20,15 +21,41 @@ def allowed(given: PolicyInput, frontier: Frontier) -> tuple[OperatingPoint, ...
     The fastest is always allowed.
     """
     cap = None if given.rules.name == "budget" else given.rules.max_slowdown
+    points = permitted(given.rules, frontier)
+    hull = frontier.hull if points == frontier.points else lower_hull(points)
     if cap is None:
-        return frontier.hull
-    return tuple(p for p in frontier.hull if frontier.slowdown(p) <= cap + 1e-9) or (frontier.fastest,)
+        return hull
+    return tuple(p for p in hull if frontier.slowdown(p) <= cap + 1e-9) or hull[:1]
 
 
 def plannable(given: PolicyInput, frontier: Frontier) -> tuple[OperatingPoint, ...]:
     """What a plan may use: also what is slower than the point of least energy, for hours that are dirty enough."""
-    del given
-    return frontier.points
+    return permitted(given.rules, frontier)
+
+
+def permitted(rules: Rules, frontier: Frontier) -> tuple[OperatingPoint, ...]:
+    """Points, fastest first, whose power limits lie within people's floor and ceiling; the nearest where none does."""
+    if rules.min_power_limit_w is None and rules.max_power_limit_w is None:
+        return frontier.points
+    nearest_w = min(_outside_w(rules, point) for point in frontier.points)
+    return tuple(point for point in frontier.points if _outside_w(rules, point) == nearest_w)
+
+
+def not_permitted(rules: Rules, frontier: Frontier) -> str:
+    """A remark for where no point is within the floor and ceiling; empty where one is."""
+    if any(_outside_w(rules, point) == 0.0 for point in frontier.points):
+        return ""
+    low_w, high_w = rules.min_power_limit_w, rules.max_power_limit_w
+    bounds = [f"at least {low_w:g} W"] if low_w is not None else []
+    bounds += [f"at most {high_w:g} W"] if high_w is not None else []
+    return f"no limit of {' and '.join(bounds)} is known of, and the nearest is taken"
+
+
+def _outside_w(rules: Rules, point: OperatingPoint) -> float:
+    """How far from people's limits; no limit at all is as high as can be."""
+    limit_w = math.inf if point.setting.power_limit_w is None else point.setting.power_limit_w
+    low_w, high_w = rules.min_power_limit_w or 0.0, rules.max_power_limit_w
+    return max(low_w - limit_w, limit_w - high_w if high_w is not None else 0.0, 0.0)
 
 
 def mode_point(points: Sequence[OperatingPoint], mode: str) -> OperatingPoint:

@@ -1,17 +1,32 @@
-"""The one way to decide: what forbids any change first, then the profiler, then a person, then the named policy."""
+"""The one way to decide: what forbids any change first, then the profiler, then a person, then the named policy.
+
+The node's power cap has the last word: what it leaves was worked out for all jobs together and is part of the input.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from chase.policy import budget, rules
-from chase.policy.base import EFFICIENCY, OFF, PROFILING, Choice, PolicyInput
-from chase.policy.choosing import allowed, chosen, mode_point
-from zeus_core.frontier import Frontier
+from chase.policy.base import EFFICIENCY, NODE_CAP, OFF, PROFILING, Choice, PolicyInput
+from chase.policy.choosing import allowed, chosen, mode_point, not_permitted
+from zeus_core.frontier import Frontier, Setting
 
 
 def choose(given: PolicyInput) -> Choice:
-    """Decide: what forbids any change first, then the profiler, then a person's hold, then the named policy."""
+    return under_cap(given, _wished(given))
+
+
+def under_cap(given: PolicyInput, choice: Choice) -> Choice:
+    """What the node's power cap leaves of a choice, as ``given.capped`` has it."""
+    if given.capped is None:
+        return choice
+    reason = f"{given.cap_note}; but for the cap: {choice.reason}"
+    return replace(choice, setting=given.capped, code=NODE_CAP, reason=reason, wished=choice.setting)
+
+
+def _wished(given: PolicyInput) -> Choice:
     left_alone = _left_alone(given)
     if left_alone is not None:
         return left_alone
@@ -22,13 +37,24 @@ def choose(given: PolicyInput) -> Choice:
         reason = f"measuring the frontier at {given.measure}: {given.note}{later}"
         return Choice(given.measure, PROFILING, "profiling", reason)
     if frontier is None:
-        reason = given.note or "no frontier is known yet"
+        return _without_frontier(given)
+    choice = _held(given, frontier, given.hold) if given.hold else _POLICIES[given.rules.name](given, frontier)
+    remark = not_permitted(given.rules, frontier)
+    return replace(choice, reason=f"{choice.reason}; {remark}") if remark else choice
+
+
+def _held(given: PolicyInput, frontier: Frontier, mode: str) -> Choice:
+    point = mode_point(allowed(given, frontier), mode)
+    return chosen(given, frontier, point, f"hold-{mode}", f"held at {mode} by a person", mode=mode)
+
+
+def _without_frontier(given: PolicyInput) -> Choice:
+    """A person's ceiling needs no frontier."""
+    reason, ceiling_w = given.note or "no frontier is known yet", given.rules.max_power_limit_w
+    if ceiling_w is None:
         return Choice(None, OFF, "no-frontier", f"{reason}: the GPU is left as it was found")
-    if given.hold is not None:
-        point = mode_point(allowed(given, frontier), given.hold)
-        reason = f"held at {given.hold} by a person"
-        return chosen(given, frontier, point, f"hold-{given.hold}", reason, mode=given.hold)
-    return _POLICIES[given.rules.name](given, frontier)
+    text = f"{reason}: no more than max_power_limit_w {ceiling_w:g} W, and else as it was found"
+    return Choice(Setting(power_limit_w=ceiling_w), OFF, "no-frontier", text)
 
 
 def _left_alone(given: PolicyInput) -> Choice | None:
