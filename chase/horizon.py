@@ -54,9 +54,13 @@ class Horizon:
         return float(self.seconds.sum())
 
     def rounded(self) -> Horizon:
-        """As it is written down and read again, so that a decision can be taken again to the last bit."""
+        """As it is written down and read again, so that a decision can be taken again to the last bit.
+
+        The quantiles, which no choice depends on, are kept as whole per cent of the price.
+        """
         digits = _DIGITS.get(self.unit, 5)
-        price, low, high, tail = (np.round(x, digits) for x in (self.price, self.low, self.high, self.tail))
+        price, tail = np.round(self.price, digits), np.round(self.tail, digits)
+        low, high = (price * (1.0 + _per_cent(bound, price) / 100.0) for bound in (self.low, self.high))
         return Horizon(np.round(self.seconds, 3), price, low, high, tail, self.unit, self.pue)
 
     def slots(self, seconds: float) -> Slots:
@@ -79,7 +83,10 @@ class Horizon:
         """Compact: lengths as runs of equal ones."""
         return {
             "seconds": _runs(self.seconds),
-            **{name: getattr(self, name).tolist() for name in ("price", "low", "high", "tail")},
+            "price": self.price.tolist(),
+            "low_per_cent": _per_cent(self.low, self.price).tolist(),
+            "high_per_cent": _per_cent(self.high, self.price).tolist(),
+            "tail": self.tail.tolist(),
             "unit": self.unit,
             "pue": self.pue,
         }
@@ -88,7 +95,8 @@ class Horizon:
     def from_dict(cls, data: Mapping[str, Any]) -> Horizon:
         """The inverse of ``to_dict``. Raises ``ValueError``, ``KeyError`` or ``TypeError`` on anything else."""
         seconds = np.repeat([run[0] for run in data["seconds"]], [int(run[1]) for run in data["seconds"]])
-        price, low, high, tail = (np.array(data[name], float) for name in ("price", "low", "high", "tail"))
+        price, tail = np.array(data["price"], float), np.array(data["tail"], float)
+        low, high = (price * (1.0 + np.array(data[name]) / 100.0) for name in ("low_per_cent", "high_per_cent"))
         return cls(seconds.astype(float), price, low, high, tail, data["unit"], data["pue"])
 
 
@@ -103,6 +111,13 @@ def _spread(prices: Floats) -> Floats:
     if len(prices) <= _TAIL:
         return prices
     found: Floats = np.quantile(prices, (np.arange(_TAIL) + 0.5) / _TAIL)
+    return found
+
+
+def _per_cent(bound: Floats, price: Floats) -> NDArray[np.int64]:
+    """How far a bound lies from the price, in whole per cent of it; 0 where the price is 0."""
+    apart = np.divide(bound - price, price, out=np.zeros_like(price), where=price != 0)
+    found: NDArray[np.int64] = np.round(100.0 * apart).astype(np.int64)
     return found
 
 
