@@ -6,7 +6,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _LOG = logging.getLogger(__name__)
-_BATCH = 256  # operations in one transaction
+BATCH = 256  # operations in one transaction
 
 
 class Worth(IntEnum):
@@ -32,22 +32,22 @@ class Worth(IntEnum):
     STATE = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Op:
-    """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if any still does."""
+    """Something to do to the database inside a transaction; ``done`` tells the caller who waits, if one does."""
 
     table: str
     apply: Callable[[Database], int | None]
     rows: int = 1
     worth: Worth = Worth.ROW
-    done: Future[int | None] = field(default_factory=Future)
+    done: Future[int | None] | None = None
 
     def succeed(self, result: int | None) -> None:
-        if not self.done.done():
+        if self.done is not None and not self.done.done():
             self.done.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        if not self.done.done():
+        if self.done is not None and not self.done.done():
             self.done.set_exception(error)
 
 
@@ -71,7 +71,7 @@ class Backlog:
 
     def take(self) -> list[Op]:
         """The oldest ones, as many as go into one transaction."""
-        taken = [self._ops.popleft() for _ in range(min(_BATCH, len(self._ops)))]
+        taken = [self._ops.popleft() for _ in range(min(BATCH, len(self._ops)))]
         self.rows -= sum(op.rows for op in taken)
         return taken
 

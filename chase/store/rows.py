@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
@@ -23,9 +25,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def utc_text(at: datetime, name: str = "the time") -> str:
     """One width for all, so that text order is time order. Raises ``ValueError`` for a time that is not aware UTC."""
-    if at.utcoffset() != timedelta(0):
+    if at.tzinfo is not UTC and at.utcoffset() != timedelta(0):
         raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return f"{at.isoformat(timespec='microseconds')[:26]}Z"
 
 
 def utc_time(text: str) -> datetime:
@@ -67,10 +69,13 @@ def span_of(start: str, end: str) -> int | float | None:
         return None
 
 
+_compact = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def json_text(value: Any, name: str) -> str:
     """Compact JSON. Raises ``ValueError`` naming the place of anything that is not finite or not JSON."""
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return "{}" if value == {} else _compact(value)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{_culprit(value, name)} ({error})") from None
 
@@ -87,12 +92,16 @@ def _culprit(value: Any, name: str) -> str:
 
 def text(value: Any, name: str) -> str:
     """Names and reasons come from command lines too, where bytes that are not UTF-8 arrive as lone surrogates."""
+    if type(value) is str and value.isascii():
+        return value
     if not isinstance(value, str):
         raise ValueError(f"{name} must be text, not {value!r}")  # noqa: TRY004  one kind of refusal at the edge
     return str(value).encode("utf-8", "replace").decode()
 
 
 def real(value: Any, name: str) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     if not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, not {value!r}")
     return float(value)
@@ -120,7 +129,7 @@ JSON = Column("_json", json_text, json.loads)
 NAMES = Column("_json", lambda value, name: json_text(list(value), name), lambda text: tuple(json.loads(text)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is the same for all rows is worked out once
 class Shape(Generic[R]):
     """One record type and its table. ``renamed`` holds the columns that are not called like their field."""
 
@@ -132,13 +141,34 @@ class Shape(Generic[R]):
     def column(self, name: str) -> str:
         return self.renamed.get(name, name + self.columns[name].suffix)
 
-    def row(self, record: R) -> dict[str, Any]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns, in the order of ``values``."""
+        return tuple(map(self.column, self.columns))
+
+    @cached_property
+    def insert(self) -> str:
+        """The SQL that adds a row of ``values``."""
+        return f"INSERT INTO {self.table} ({', '.join(self.names)}) VALUES ({', '.join('?' * len(self.names))})"
+
+    def values(self, record: R) -> tuple[Any, ...]:
         """Raises ``ValueError`` naming table and field of a value that cannot be stored."""
-        row: dict[str, Any] = {}
-        for name, column in self.columns.items():
-            value = getattr(record, name)
-            row[self.column(name)] = None if value is None else column.encode(value, f"{self.table}.{name}")
-        return row
+        return tuple(
+            None if value is None else encode(value, name)
+            for value, (encode, name) in zip(self._fields(record), self._encoders, strict=True)
+        )
+
+    def row(self, record: R) -> dict[str, Any]:
+        """As ``values``, by column."""
+        return dict(zip(self.names, self.values(record), strict=True))
+
+    @cached_property
+    def _fields(self) -> Callable[[R], tuple[Any, ...]]:
+        return attrgetter(*self.columns)
+
+    @cached_property
+    def _encoders(self) -> tuple[tuple[Callable[[Any, str], Any], str], ...]:
+        return tuple((column.encode, f"{self.table}.{name}") for name, column in self.columns.items())
 
     def record(self, row: Mapping[str, Any]) -> R:
         """The inverse of ``row``; raises ``ValueError``, ``KeyError`` or ``TypeError`` for a row that is not ours."""

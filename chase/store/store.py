@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _PRICES = 500  # rows of one operation: a few of them fit into memory beside all else
 _LOG = logging.getLogger(__name__)
-_UPSERT_JOB = """INSERT INTO jobs ({columns}) VALUES ({values}) ON CONFLICT (id) DO UPDATE SET {updates},
+_UPDATED = ", ".join(f"{name} = excluded.{name}" for name in JOB.names if name not in {"id", "registered_at_utc"})
+_UPSERT_JOB = f"""{JOB.insert} ON CONFLICT (id) DO UPDATE SET {_UPDATED},
     registered_at_utc = min(registered_at_utc, excluded.registered_at_utc)"""
 
 
@@ -82,7 +83,7 @@ class Store(Reader):
 
     def upsert_job(self, job: JobRecord) -> None:
         """A job begins, or its progress is written down. The first registration keeps its time."""
-        row = JOB.row(job)
+        row = JOB.values(job)
         with self._mirror:
             self._open_jobs.pop(job.id, None)
             if job.state == "running":
@@ -98,7 +99,7 @@ class Store(Reader):
             self._open_holds = self._held(but=job_id)
         row = None
         if job is not None:
-            row = JOB.row(replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done))
+            row = JOB.values(replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done))
         values = {"at": utc_text(at), "reason": reason, "units": float(units_done), "id": job_id}
         self._writer.submit(Op("jobs", lambda db: _end_job(db, row, values), worth=Worth.STATE))
 
@@ -177,7 +178,8 @@ class Store(Reader):
         return self._writer.submit(op) or 0
 
     def _add(self, shape: Shape[Any], record: object) -> int | None:
-        return self._insert(shape.table, [shape.row(record)])
+        sql, values = shape.insert, shape.values(record)
+        return self._writer.submit(Op(shape.table, lambda db: db.conn.execute(sql, values).lastrowid))
 
     def _insert(self, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
         return self._writer.submit(Op(table, lambda db: _insert(db, table, rows), rows=len(rows)))
@@ -192,6 +194,10 @@ class Store(Reader):
         now = self._clock.now()
         in_force = [hold for hold in self._open_holds if hold.until is None or hold.until > now]
         return [hold for hold in in_force if but is None or hold.job_id != but]
+
+    def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        self._writer.catch_up()
+        return super()._rows(sql, parameters)
 
     def _made(self, sql: str, parameters: Sequence[Any], make: Callable[[Row], R]) -> list[R]:
         try:
@@ -214,7 +220,8 @@ class Store(Reader):
         """Into a file that may have been begun anew: rows to come refer to these."""
         with self._mirror:
             jobs, holds = list(self._open_jobs.values()), self._held()
-        db.table("jobs").insert_all(map(JOB.row, jobs), ignore=True)
+        for job in jobs:
+            db.conn.execute(f"{JOB.insert} ON CONFLICT (id) DO NOTHING", JOB.values(job))
         for hold in holds:
             _add_hold(db, HOLD.row(hold))
 
@@ -229,22 +236,19 @@ def _make_room(path: Path) -> None:
 
 def _insert(db: Database, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
     """The id of the last one."""
-    db.table(table).insert_all(rows[:-1])
-    number = db.table(table).insert(rows[-1]).last_pk
-    return number if isinstance(number, int) else None
+    names = ", ".join(rows[0])
+    sql = f"INSERT INTO {table} ({names}) VALUES ({', '.join(f':{name}' for name in rows[0])})"
+    number = None
+    for row in rows:
+        number = db.conn.execute(sql, row).lastrowid
+    return number
 
 
-def _upsert_job(db: Database, row: dict[str, Any]) -> None:
-    names = list(row)
-    sql = _UPSERT_JOB.format(
-        columns=", ".join(names),
-        values=", ".join(f":{name}" for name in names),
-        updates=", ".join(f"{name} = excluded.{name}" for name in names if name not in {"id", "registered_at_utc"}),
-    )
-    db.execute(sql, row)
+def _upsert_job(db: Database, values: tuple[Any, ...]) -> None:
+    db.conn.execute(_UPSERT_JOB, values)
 
 
-def _end_job(db: Database, row: dict[str, Any] | None, values: dict[str, Any]) -> None:
+def _end_job(db: Database, row: tuple[Any, ...] | None, values: dict[str, Any]) -> None:
     """``row`` is the job as it ended, None where an earlier run of the service knew it."""
     if row is not None:
         _upsert_job(db, row)

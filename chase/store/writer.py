@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from chase.errors import StoreError
 from chase.records import EventRecord
-from chase.store.backlog import Backlog, Op
+from chase.store.backlog import BATCH, Backlog, Op
 from chase.store.connect import BUSY_S, Fault, FileId, fault_of, write
 from chase.store.link import Link
 from chase.store.rows import EVENT
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _LOG = logging.getLogger(__name__)
+Result = int | Exception | None
 _SLOW = "a write takes longer than usual: another process may hold the database"
 
 
@@ -44,12 +45,17 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """``patience_s``: how long a caller waits for its row. ``buffer_rows``: how many may wait for the disk."""
+    """``patience_s``: how long a caller waits for its row. ``buffer_rows``: how many may wait for the disk.
+
+    With ``linger_s`` nobody waits for his row: it is written when there are enough for one transaction, after so many
+    seconds, or before anything is read. For a replay, which hands over ten thousand rows a second.
+    """
 
     patience_s: float = 2.0
     retry_s: float = 2.0
     busy_s: float = BUSY_S
     buffer_rows: int = 4096
+    linger_s: float = 0.0
 
 
 class Writer:
@@ -65,6 +71,7 @@ class Writer:
         self._work = threading.Condition()  # guards all below
         self._backlog = Backlog(tuning.buffer_rows)
         self._in_hand = 0
+        self._hurried = 0  # how many wait until nothing is left
         self._fault = ""
         self._fault_since: datetime | None = None
         self._slow = False
@@ -87,21 +94,26 @@ class Writer:
         """Hand over a row and wait a little for its id; None when it waits in memory. Never raises."""
         with self._work:
             patient = not (self._fault or self._slow or self._closing)
+            if self._tuning.linger_s > 0:
+                self._backlog.put(op)
+                if patient and len(self._backlog) >= BATCH:
+                    self._slow = not self._finish(self._tuning.patience_s)
+                return None
+            op.done = Future() if patient else None
             self._backlog.put(op)
             self._work.notify_all()
-        try:
-            return op.done.result(self._tuning.patience_s) if patient else None
-        except FutureTimeout:
-            with self._work:
-                self._slow = not op.done.done()
-            return None
-        except StoreError:
-            return None
+        return None if op.done is None else self._await(op.done)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing is left to write; False if that took too long."""
         with self._work:
-            return self._work.wait_for(lambda: not self._backlog and not self._in_hand, timeout_s)
+            return self._finish(timeout_s)
+
+    def catch_up(self) -> None:
+        """Before anything is read: nobody should miss what only lingers."""
+        with self._work:
+            if self._tuning.linger_s > 0 and not (self._fault or self._slow):
+                self._finish(self._tuning.patience_s)
 
     def suspect(self, which: FileId | None, reason: str) -> None:
         """A reader found the file ``which`` corrupt."""
@@ -119,6 +131,25 @@ class Writer:
         health = self.health
         if health.buffered:
             _LOG.error("%s: %d rows are lost at the end: %s", self.path, health.buffered, health.reason)
+
+    def _await(self, done: Future[int | None]) -> int | None:
+        try:
+            return done.result(self._tuning.patience_s)
+        except FutureTimeout:
+            with self._work:
+                self._slow = not done.done()
+            return None
+        except StoreError:
+            return None
+
+    def _finish(self, timeout_s: float) -> bool:
+        """Under the lock, which waiting lets go: True once nothing is left to write."""
+        self._hurried += 1
+        self._work.notify_all()
+        try:
+            return self._work.wait_for(lambda: not self._backlog and not self._in_hand, timeout_s)
+        finally:
+            self._hurried -= 1
 
     def _await_opening(self) -> None:
         try:
@@ -143,8 +174,14 @@ class Writer:
                 self._work.wait_for(lambda: self._closing, self._tuning.retry_s)
                 self._tries_left -= self._closing
             else:
-                self._work.wait_for(lambda: self._backlog or self._suspect or self._events or self._closing)
+                linger_s = self._tuning.linger_s or None
+                while not (self._work.wait_for(self._is_due, linger_s) or self._backlog):
+                    pass
             return not self._closing or (len(self._backlog) > 0 and self._tries_left >= 0)
+
+    def _is_due(self) -> bool:
+        enough = BATCH if self._tuning.linger_s > 0 and not self._hurried else 1
+        return len(self._backlog) >= enough or bool(self._suspect or self._events or self._closing)
 
     def _attempt(self) -> None:
         with self._work:
@@ -163,14 +200,15 @@ class Writer:
 
     def _commit(self, db: Database, batch: Sequence[Op]) -> None:
         """All of it in one transaction, or an error and none of it; a row that the database refuses is left out."""
-        results: list[int | Exception | None] = []
         with self._work:
             lost = self._backlog.unreported.copy()
             reports = self._reports(lost)
-        with write(db):
-            for event in reports:
-                db.table("events").insert(EVENT.row(event))
-            results.extend(self._apply(db, op) for op in batch)
+        try:
+            results = self._written(db, reports, batch, _apply)
+        except Exception as error:
+            if fault_of(error) is not Fault.REFUSED:
+                raise
+            results = self._written(db, reports, batch, self._apply_apart)
         with self._work:
             self._events, self._fault, self._fault_since, self._slow = [], "", None, False
             self._backlog.reported(lost)
@@ -178,7 +216,16 @@ class Writer:
             self._in_hand = 0
             self._work.notify_all()
 
-    def _apply(self, db: Database, op: Op) -> int | Exception | None:
+    @staticmethod
+    def _written(
+        db: Database, reports: Sequence[EventRecord], batch: Sequence[Op], apply: Callable[[Database, Op], Result]
+    ) -> list[Result]:
+        with write(db):
+            for event in reports:
+                db.conn.execute(EVENT.insert, EVENT.values(event))
+            return [apply(db, op) for op in batch]
+
+    def _apply_apart(self, db: Database, op: Op) -> Result:
         """The row's id; an error that only this row has is returned, and undone alone."""
         try:
             with db.atomic():
@@ -189,7 +236,7 @@ class Writer:
             check(db.conn, self.path)  # a table that is gone is not the row's fault
             return error
 
-    def _settle(self, batch: Sequence[Op], results: Sequence[int | Exception | None]) -> None:
+    def _settle(self, batch: Sequence[Op], results: Sequence[Result]) -> None:
         for op, result in zip(batch, results, strict=True):
             if isinstance(result, Exception):
                 _LOG.error("%s: %s: a row was refused: %s", self.path, op.table, result)
@@ -242,3 +289,7 @@ class Writer:
             event = EventRecord(at=now, code="store-rows-lost", severity="error", message=message, data=dict(lost))
             reports.append(event)
         return reports
+
+
+def _apply(db: Database, op: Op) -> Result:
+    return op.apply(db)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,8 @@ from chase.store.backlog import Backlog, Op, Worth
 
 
 def an_op(worth: Worth, rows: int = 1) -> Op:
-    return Op("intervals" if worth is Worth.SPARE else worth.name.lower(), lambda _: None, rows=rows, worth=worth)
+    table = "intervals" if worth is Worth.SPARE else worth.name.lower()
+    return Op(table, lambda _: None, rows=rows, worth=worth, done=Future())
 
 
 ops = st.lists(st.builds(an_op, st.sampled_from(Worth), st.integers(1, 5)), min_size=1, max_size=40)

@@ -147,10 +147,9 @@ ALLOWED = {
     ("connect.py", "BEGIN IMMEDIATE"),
     ("connect.py", "COMMIT"),
     ("writer.py", ".atomic("),
-    ("writer.py", ".insert("),
-    ("store.py", ".insert("),
-    ("store.py", ".insert_all("),
-    ("store.py", "INSERT INTO jobs"),
+    ("rows.py", "INSERT INTO"),
+    ("tables.py", "INSERT INTO"),
+    ("store.py", "INSERT INTO {table}"),
     ("store.py", "UPDATE jobs"),
     ("store.py", "UPDATE holds"),
     ("prices.py", "UPDATE intervals"),
@@ -161,8 +160,11 @@ ALLOWED = {
 
 
 def code_lines() -> list[tuple[Path, str]]:
+    """Of all that may touch the log. The results of a sweep are a file of their own, with one writer."""
     files = [file for package in ("chase", "providers", "zeus_core") for file in (ROOT / package).rglob("*.py")]
-    return [(file, line) for file in files for line in file.read_text().splitlines() if "sqlite" in file.read_text()]
+    files.remove(ROOT / "chase" / "replay" / "results.py")
+    files = [file for file in files if file.parent.name == "store" or "sqlite" in file.read_text()]
+    return [(file, line) for file in files for line in file.read_text().splitlines()]
 
 
 def test_nothing_writes_outside_the_write_function():
