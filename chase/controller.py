@@ -15,6 +15,7 @@ from typing import Any
 
 from chase import policy, recording
 from chase.accounting import JobSummary
+from chase.capping import CapKeeper, members
 from chase.clock import Clock
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
 from chase.errors import ChaseError
@@ -23,7 +24,7 @@ from chase.frontiers import FrontierBook, original_w
 from chase.holds import HoldBook
 from chase.horizon import Horizon
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
-from chase.ledger import Ledger
+from chase.ledger import Ledger, Rates
 from chase.outlook import Outlook
 from chase.planning import horizon_of
 from chase.policy import Choice, Grid, PolicyInput, Rules
@@ -33,7 +34,7 @@ from chase.signal import GridSignal
 from chase.store import Store
 from chase.wishes import joint_wishes
 from providers.base import Kind
-from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status
+from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status, Wish
 from zeus_core.frontier import Setting
 from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
 from zeus_core.gpus.profiles import GpuProfile
@@ -91,6 +92,8 @@ class Controller:
         self._profiles = frozenset({*profile_names(), *(profiles or ())})
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._holds = HoldBook(store, clock, events)
+        self._cap = CapKeeper(events)
+        self._stuck: set[str] = set()  # GPUs that did not take what was last asked of them
         self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
         # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
         self._missing = {record.id: record for record in store.jobs(running=True)}
@@ -147,10 +150,12 @@ class Controller:
             self.events("not-recalled", "warning", text, job_id=job.id)
             return
         job.mode, job.setting = last.mode, Setting(**chosen) if chosen is not None else None
+        wished = chosen if given.capped is None else last.choice.get("wished")
+        job.own = Setting(**wished) if wished is not None else None
         job.reference_g = given.grid.reference_g if given.grid.kind in _OBSERVED else None
         job.pace.delay_s = given.progress.delay_s
         job.pace.begun = max(0.0, min(job.units_done, units_then - given.progress.units_done))
-        held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.setting) else 0.0
+        held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.own) else 0.0
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
     def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
@@ -169,7 +174,7 @@ class Controller:
             self._ledger.sample(self.jobs, only=job.gpus)
             self._end(job, reason)
         # The account of a long job takes a while: not while the others wait for their tick.
-        summary = self._ledger.summary(job, self.signals[job.region], self._pue(job.region))
+        summary = self._ledger.summary(job, self.signals[job.region], self._rates(job.region))
         return summary, self._store.decision_count(job.id)
 
     def hold(self, mode: str, peer: Peer, *, until: datetime | None = None, job_id: str | None = None) -> HoldRecord:
@@ -216,6 +221,7 @@ class Controller:
             self.slices = {uuid: _slices(gpu) for uuid, gpu in self._gpus.items()}
             outlooks = {region: signal.outlook(_AHEAD) for region, signal in self.signals.items()}
             weighed = {job.id: self._weigh(job, outlooks[job.region]) for job in self.jobs}
+            weighed |= self._under_cap(weighed)
             applied = self._apply({job_id: choice for job_id, (_, choice) in weighed.items()})
             for job in self.jobs:
                 mine = {uuid: applied[uuid] for uuid in job.gpus if uuid in applied}
@@ -246,7 +252,7 @@ class Controller:
                 self._ledger.sample(self.jobs)
                 for job in self.jobs:
                     with self._alone_at_fault(job):
-                        self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
+                        self._ledger.post(job, self.signals[job.region].outlook(), self._rates(job.region), 0.0)
                         self._store.upsert_job(job.record())
 
     @property
@@ -293,7 +299,7 @@ class Controller:
         self.jobs.remove(job)
         self._give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
         with self._alone_at_fault(job):
-            self._ledger.post(job, self.signals[job.region].outlook(), self._pue(job.region), 0.0)
+            self._ledger.post(job, self.signals[job.region].outlook(), self._rates(job.region), 0.0)
         self._holds.end(job.id, 0)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
@@ -339,6 +345,21 @@ class Controller:
             given = PolicyInput(frontier=None, rules=_rules(job.policy_config), barred=fault)
             return given, policy.choose(given)
 
+    def _under_cap(self, weighed: Mapping[str, tuple[PolicyInput, Choice]]) -> dict[str, tuple[PolicyInput, Choice]]:
+        """What the node's power cap changes."""
+        control = self.config.control
+        if control.max_node_power_w is None:
+            self._cap.over()
+            return {}
+        unable = {uuid for uuid, state in self._states.items() if self._actuator is not None and not state.can_set}
+        try:
+            groups = members(self.jobs, weighed, self._states, self._stuck | unable)
+            return self._cap.keep(control.max_node_power_w, groups, control.interval_s)
+        except Exception as error:  # noqa: BLE001  as above
+            text = f"max_node_power_w is not kept: {type(error).__name__}: {error}"
+            self.events("node-cap-failed", "error", text, once=True)
+            return {}
+
     @contextmanager
     def _alone_at_fault(self, job: Job) -> Iterator[None]:
         try:
@@ -365,7 +386,7 @@ class Controller:
             grid=self._grid(job, outlook),
             max_power_w=sum(original_w(self._states[uuid]) for uuid in job.gpus if uuid in self._states),
             current_mode=job.mode if job.mode in _CHOSEN else None,
-            current=job.setting,
+            current=job.own,
             since_s=self._clock.monotonic() - job.changed_s,
             hold=hold.mode if hold else None,
             barred=barred,
@@ -454,7 +475,7 @@ class Controller:
         groups = joint_wishes({job.id: job.gpus for job in self.jobs}, settings)
         applied: dict[str, Applied] = {}
         try:
-            for group in groups:
+            for group in sorted(groups, key=self._rises):
                 if any(wish.power_limit_w is not None or self._held(uuid) for uuid, wish in group.items()):
                     applied.update(self._actuator.apply(group))
             self._give_back(uuid for uuid in self._states if self._held(uuid) and not self.jobs.on_gpu(uuid))
@@ -464,6 +485,12 @@ class Controller:
         for result in applied.values():
             self._note_applied(result)
         return applied
+
+    def _rises(self, group: Mapping[str, Wish]) -> bool:
+        """What only falls goes first: all together never have more than before or after."""
+        found = {uuid: state.power_limit_w or 0.0 for uuid, state in self._states.items()}
+        limits = ((found.get(uuid, 0.0), wish.power_limit_w) for uuid, wish in group.items())
+        return any(wish_w is None or wish_w > found_w for found_w, wish_w in limits)
 
     def _held(self, uuid: str) -> bool:
         return uuid in self._states and self._states[uuid].original_w is not None
@@ -478,6 +505,7 @@ class Controller:
                 self._actuator_failed(error)
 
     def _note_applied(self, result: Applied) -> None:
+        (self._stuck.discard if result.status.good else self._stuck.add)(result.uuid)
         if result.status is Status.FOREIGN:
             self.events("foreign-change", "warning", f"{result.uuid}: {result.detail}", gpu=result.uuid, once=True)
         elif not result.status.good:
@@ -488,9 +516,9 @@ class Controller:
                 self.events.forget(code, gpu=result.uuid)
 
     def _settle(self, job: Job, choice: Choice, applied: Mapping[str, Applied]) -> None:
-        if (choice.setting, choice.mode) != (job.setting, job.mode):
+        if (choice.own, choice.mode) != (job.own, job.mode):
             job.changed_s = self._clock.monotonic()
-        job.setting, job.mode, job.reason = choice.setting, choice.mode, choice.reason
+        job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
         job.in_force = self._in_force(job, applied)
         self._book.refused(job, _why_not_in_force(job, choice, applied))
 
@@ -513,7 +541,7 @@ class Controller:
     ) -> None:
         self._settle(job, choice, applied)
         self._record(job, given, choice, applied)
-        self._ledger.post(job, outlook, self._pue(job.region), self.config.control.account_s)
+        self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
         self._watch_progress(job)
 
     def _record(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> None:
@@ -550,6 +578,9 @@ class Controller:
         except GpuError:
             return False
 
+    def _rates(self, region: str) -> Rates:
+        return Rates.of(self._regions[region], self.config.embodied, self.prices.get(region))
+
     def _pue(self, region: str) -> float:
         return self._regions[region].pue
 
@@ -563,6 +594,8 @@ def _rules(chosen: PolicyConfig) -> Rules:
         slowdown=chosen.slowdown,
         max_slowdown=chosen.max_slowdown,
         without_signal=chosen.without_signal,
+        min_power_limit_w=chosen.min_power_limit_w,
+        max_power_limit_w=chosen.max_power_limit_w,
     )
 
 

@@ -124,6 +124,7 @@ class Job:
     reference_g: float | None = None
     mode: str | None = None
     setting: Setting | None = None
+    own: Setting | None = None  # what it would be at but for the node's power cap
     in_force: Setting | None = None
     changed_s: float = -math.inf
     reason: str = ""

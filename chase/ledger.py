@@ -1,22 +1,48 @@
 """Who drew which joules: the meter's readings shared among jobs, and posted to the database as priced intervals.
 
 A GPU's energy is counted once. Where several jobs share one, each is given an equal part, since no counter can tell
-them apart.
+them apart; of what is configured beside it (the host's power, embodied emissions) likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
 
 from chase import accounting
 from chase.accounting import JobSummary
 from chase.clock import Clock
+from chase.config import RegionConfig
+from chase.config.models import EmbodiedConfig
 from chase.jobs import Account, Job, JobTable
 from chase.outlook import Outlook
-from chase.recall import best_known
+from chase.prices import PriceFeed
+from chase.recall import best_known, best_prices
+from chase.report import summary_of
 from chase.signal import GridSignal
 from chase.store import Store
+from providers.base import IntensityPoint, PriceSeries
 from zeus_core.meter import EnergyMeter
+
+_YEAR_S = 365.25 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a joule and a second count for where a job runs. ``embodied_g_per_s`` is that of one GPU of it."""
+
+    pue: float = 1.0
+    prices: PriceFeed | None = None
+    embodied_g_per_s: float | None = None
+
+    @classmethod
+    def of(cls, region: RegionConfig, embodied: EmbodiedConfig, prices: PriceFeed | None) -> Self:
+        if embodied.kg_co2e is None:
+            return cls(region.pue, prices)
+        grams = 1000.0 * embodied.kg_co2e * embodied.share_per_gpu
+        return cls(region.pue, prices, grams / (embodied.lifetime_years * _YEAR_S))
 
 
 class Ledger:
@@ -48,9 +74,9 @@ class Ledger:
                 job.energy_j += drawn_j / len(sharing)
                 if job.account is not None:
                     job.account.methods.add(reading.method)
-                    job.account.shared |= len(sharing) > 1
+                    job.account.sharers = max(job.account.sharers, len(sharing))
 
-    def post(self, job: Job, outlook: Outlook, pue: float, account_s: float) -> None:
+    def post(self, job: Job, outlook: Outlook, rates: Rates, account_s: float) -> None:
         """Close the open interval if it is ``account_s`` old, or if the limit changed, and begin the next.
 
         Both at the moment of the last sample, so that intervals meet end to end however long a tick takes.
@@ -63,6 +89,7 @@ class Ledger:
         seconds = at_s - account.began_s
         if seconds <= 0 or (seconds < account_s and limit_w == account.power_limit_w):
             return
+        ended, per_s = account.began + timedelta(seconds=seconds), rates.embodied_g_per_s
         interval = accounting.interval(
             job_id=job.id,
             start=account.began,
@@ -73,25 +100,32 @@ class Ledger:
             method=_method(account.methods),
             power_limit_w=account.power_limit_w,
             point=outlook.now,
-            pue=pue,
+            used=account.used or outlook.now,
+            cost=None if rates.prices is None else rates.prices.paid(account.began, ended),
+            pue=rates.pue,
+            host_power_w=job.policy_config.host_power_w / account.sharers,
+            embodied_g_per_s=None if per_s is None else per_s * len(job.gpus) / account.sharers,
             frontier=job.frontier,
-            compare=job.trusted and not account.shared,
+            compare=job.trusted and account.sharers == 1,
         )
         self._store.add_interval(interval)
-        job.account = self._account(job)
+        job.account = self._account(job, outlook.now)
 
-    def summary(self, job: Job, grid: GridSignal, pue: float) -> JobSummary:
-        """The account of a job, at the intensities as they are known now; the database then holds the same rows."""
+    def summary(self, job: Job, grid: GridSignal, rates: Rates) -> JobSummary:
+        """The account of a job, at what is known now: of the same rows that the database then holds."""
         if self._store.health.ok:
             self._store.flush()
         rows = self._store.intervals(job=job.id)
         if rows:
-            rows = accounting.reprice(rows, best_known(grid, self._store, rows[0].start, rows[-1].end), pue=pue)
+            start, end = rows[0].start, rows[-1].end
+            prices = PriceSeries() if rates.prices is None else best_prices(rates.prices, self._store, start, end)
+            known = best_known(grid, self._store, start, end)
+            rows = accounting.reprice(rows, known, pue=rates.pue, prices=prices)
             self._store.update_prices(rows)
-        return accounting.summarise(rows, job.frontier)
+        return summary_of(self._store, job.id, rows)
 
-    def _account(self, job: Job) -> Account:
-        return Account(*self._sampled, job.units_done, job.energy_j, _in_force_w(job))
+    def _account(self, job: Job, used: IntensityPoint | None = None) -> Account:
+        return Account(*self._sampled, job.units_done, job.energy_j, _in_force_w(job), used)
 
 
 def _in_force_w(job: Job) -> float | None:

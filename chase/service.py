@@ -38,7 +38,7 @@ from chase.events import EventLog
 from chase.memory import give_back
 from chase.notify import Notifier
 from chase.prices import AHEAD, MEMORY, PriceFeed
-from chase.recall import best_known, recall
+from chase.recall import best_known, best_prices, recall
 from chase.repricing import reprice_recent
 from chase.serving import ApiServer
 from chase.signal import GridSignal
@@ -320,7 +320,8 @@ class Service:
         region, grid = self.loaded.region, self.controller.signals[self.loaded.region.id]
         since = now - timedelta(hours=_REPRICE_H)
         series = best_known(grid, self.store, since, now)
-        reprice_recent(self.store, series, pue=self._pue, region=region.id, since=since)
+        prices = best_prices(self._prices, self.store, since, now)
+        reprice_recent(self.store, series, pue=self._pue, region=region.id, since=since, prices=prices)
 
     def _on_tick_event(self, event: JobExecutionEvent) -> None:
         """Missed, failed and overrunning ticks are recorded, of each kind one a minute at the most."""

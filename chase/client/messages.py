@@ -14,6 +14,13 @@ from chase.errors import ChaseError
 from zeus_core.frontier import Setting
 
 MAX_BYTES = 64 * 1024
+# A marginal intensity, and a price, may be negative; and more may be used than at full power.
+_SIGNED = frozenset(
+    {
+        *("slowdown", "grams", "reference_grams", "cost", "reference_cost"),
+        *("saved_grams", "efficiency_grams", "timing_grams"),
+    }
+)
 _MOST = 1e15  # far beyond any watt, second or count that is meant
 _SHOWN = 60  # characters of a wrong value in an error
 
@@ -98,28 +105,37 @@ class Answer:
 class Summary:
     """What a job cost, by the service's account. None is not known.
 
-    The reference is the same units at full power: the point measured at the limit that was found.
+    The reference is the same units at full power: the point measured at the limit that was found. What was saved of
+    its grams is efficiency and timing (``chase.accounting``).
     """
 
     energy_j: float | None = None
+    host_energy_j: float | None = None
     grams: float | None = None
+    cost: float | None = None
+    currency: str | None = None
     seconds: float | None = None
     units: float | None = None
     method: str | None = None
     reference_energy_j: float | None = None
+    reference_host_energy_j: float | None = None
     reference_grams: float | None = None
+    reference_cost: float | None = None
     slowdown: float | None = None
+    saved_grams: float | None = None
+    saved_grams_sd: float | None = None
+    efficiency_grams: float | None = None
+    timing_grams: float | None = None
     decisions: float | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Summary:
-        signed = {"slowdown", "grams", "reference_grams"}  # a marginal intensity may be negative
         numbers = {
-            f.name: number(data, f.name, low=-_MOST if f.name in signed else 0.0)
+            f.name: number(data, f.name, low=-_MOST if f.name in _SIGNED else 0.0)
             for f in fields(cls)
-            if f.name != "method"
+            if f.name not in {"method", "currency"}
         }
-        return cls(**numbers, method=text(data, "method"))
+        return cls(**numbers, method=text(data, "method"), currency=text(data, "currency"))
 
 
 def number(data: Mapping[str, Any], key: str, *, low: float = 0.0, high: float = _MOST) -> float | None:

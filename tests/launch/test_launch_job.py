@@ -112,7 +112,7 @@ def test_the_end_is_summed_up_on_stderr(launch, daemon):
     assert cost == "chase: job inner: 1,200 samples in 4 min 10 s, 71.3 kJ (counter), 4.12 g CO2eq"
     assert saving.startswith("chase: against the same 1,200 samples at full power (83 kJ, 4.8 g CO2eq): ")
     assert saving.endswith(": 14.1 % less energy, 14.2 % less carbon, 6.2 % slower")
-    assert why == f"chase: why: chase decisions --job {job_id}"
+    assert why == f"chase: more: chase report {job_id}; why: chase decisions --job {job_id}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chase.client.messages import Summary
-from chase.launch.summary import count, duration, energy, grams, lines
+from chase.figures import count, duration, energy, grams
+from chase.launch.summary import lines
 
+MORE = "more: chase report ab12; why: chase decisions --job ab12"
 FULL = Summary(
     energy_j=880.0,
     grams=90.0,
@@ -33,12 +35,15 @@ def test_a_full_summary_is_three_lines():
     assert cost == "job train.py: 10 steps in 12.0 s, 880 J (mixed), 90 g CO2eq"
     assert saving.startswith("against the same 10 steps at full power (1 kJ, 100 g CO2eq): ")
     assert saving.endswith(": 12.0 % less energy, 10.0 % less carbon, 25.0 % slower")
-    assert why == "why: chase decisions --job ab12"
+    assert why == MORE
 
 
 def test_an_empty_summary_says_so():
     """Nothing measured is not zero joules."""
-    assert _lines(Summary()) == ["job train.py: nothing was measured", "why: chase decisions --job ab12"]
+    assert _lines(Summary()) == [
+        "job train.py: nothing was measured",
+        MORE,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""How figures are said to people: joules, grams, money, time, counts and shares, each of a fitting size."""
+
+from __future__ import annotations
+
+_MINUTE_S, _HOUR_S = 60, 3600
+_NOTHING = 1e-6  # a reference so much smaller is no measure
+
+
+def energy(energy_j: float) -> str:
+    return _scaled(energy_j, (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0)))
+
+
+def grams(amount: float | None) -> str:
+    """Grams of CO2 equivalent; empty for None. May be negative, where the intensity is marginal."""
+    return "" if amount is None else f"{mass(amount)} CO2eq"
+
+
+def mass(amount: float) -> str:
+    return _scaled(amount, (("t", 1e6), ("kg", 1e3), ("g", 1.0)))
+
+
+def money(amount: float, currency: str) -> str:
+    """To the hundredth, or to two figures where it is less than that."""
+    return f"{amount:,.2f} {currency}" if abs(amount) >= 1 or amount == 0 else f"{amount:.2g} {currency}"
+
+
+def count(units_done: float, units: str) -> str:
+    return f"{units_done:,.0f} {units}" if units_done.is_integer() else f"{units_done:,.2f} {units}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < _MINUTE_S:
+        return f"{seconds:.1f} s"
+    minutes, rest_s = divmod(round(seconds), _MINUTE_S)
+    hours, minutes = divmod(minutes, _HOUR_S // _MINUTE_S)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest_s:02d} s"
+
+
+def percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+def share_of(part: float, whole: float | None) -> float | None:
+    """None where the whole is nothing, next to it, or less: there are no shares of that."""
+    return None if whole is None or whole <= abs(part) * _NOTHING else part / whole
+
+
+def change(now: float | None, reference: float | None, less: str, more: str) -> str:
+    """``12.3 % less energy``; empty where it is not known."""
+    if now is None or (of_it := share_of(now, reference)) is None:
+        return ""
+    return f"{percent(abs(1.0 - of_it))} {less if of_it <= 1 else more}"
+
+
+def _scaled(value: float, scale: tuple[tuple[str, float], ...]) -> str:
+    unit, size = next((step for step in scale if abs(value) >= step[1]), scale[-1])
+    return f"{value / size:.4g} {unit}"
