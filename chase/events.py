@@ -20,11 +20,14 @@ class EventStore(Protocol):
 
 
 class EventLog:
-    """Writes events. With ``once`` the same code, GPU, job and text is written again only after ``forget``."""
+    """Writes events. With ``once`` the same code, GPU, job and text is written again only after ``forget``. One that is
+    not ``aloud`` writes to the database alone.
+    """
 
-    def __init__(self, store: EventStore, clock: Clock) -> None:
+    def __init__(self, store: EventStore, clock: Clock, *, aloud: bool = True) -> None:
         self._store = store
         self._clock = clock
+        self._aloud = aloud
         self._seen: dict[tuple[str, str | None, str | None], set[str]] = {}
 
     def __call__(
@@ -40,7 +43,9 @@ class EventLog:
     ) -> None:
         if once and not self._is_new((code, job_id, gpu), message):
             return
-        getattr(log, severity)(message, code=code, **{k: v for k, v in (("job", job_id), ("gpu", gpu)) if v}, **data)
+        if self._aloud:
+            about = {k: v for k, v in (("job", job_id), ("gpu", gpu)) if v}
+            getattr(log, severity)(message, code=code, **about, **data)
         self._store.add_event(
             EventRecord(
                 at=self._clock.now(), code=code, severity=severity, message=message, job_id=job_id, gpu=gpu, data=data
