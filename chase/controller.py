@@ -519,6 +519,7 @@ class Controller:
         if (choice.own, choice.mode) != (job.own, job.mode):
             job.changed_s = self._clock.monotonic()
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
+        job.until_s = choice.until_s
         job.in_force = self._in_force(job, applied)
         self._book.refused(job, _why_not_in_force(job, choice, applied))
 

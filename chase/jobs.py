@@ -124,6 +124,7 @@ class Job:
     reference_g: float | None = None
     mode: str | None = None
     setting: Setting | None = None
+    until_s: float | None = None  # how long the choice is meant to hold, where that is not until the next value
     own: Setting | None = None  # what it would be at but for the node's power cap
     in_force: Setting | None = None
     changed_s: float = -math.inf
