@@ -79,7 +79,9 @@ def _row_of(name: str, row: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in row.split(",")]
     wrong = next((key for key, equals, _ in pairs if not equals or not key.strip()), None)
     if wrong is not None:
-        raise ChaseError(f"profile {name!r}: {wrong!r} is no COLUMN=VALUE; write FILE.csv:network=resnet50,batch_size=128")
+        raise ChaseError(
+            f"profile {name!r}: {wrong!r} is no COLUMN=VALUE; write FILE.csv:network=resnet50,batch_size=128"
+        )
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 

@@ -1,15 +1,368 @@
-"""A cell run: the world put together, its events in order, and the account at the end."""
+"""A cell run: its world put together, its events in order, and the account at the end.
+
+Controller, policy, signal, forecast, store and accounts are production's own. What is not there is the wall clock (it
+is moved by hand), the grid's API (``feed``), the cards and who sets them (``cards``), and the sockets and timers of the
+service: in their place every event is taken in its order,
+
+    the clock moves, the source publishes, the signal asks, the job reports, the controller ticks
+
+whenever a value comes out, when a choice is not meant to hold that long, and at the very second at which the job ends.
+A job is known to be as long as it is, and its frontier is given: measuring one is not part of a replay.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
-from chase.replay.cell import Cell, Result
+from chase.accounting import JobSummary
+from chase.clock import ManualClock
+from chase.config import Config, RegionConfig
+from chase.controller import Controller
+from chase.errors import ChaseError
+from chase.events import EventLog
+from chase.frontiers import frontier_of_profile
+from chase.jobs import Job, JobRefused, Peer, Registration
+from chase.replay.cards import Cards
+from chase.replay.cell import CLOSED, FORECASTS, Cell, Result
+from chase.replay.feed import Feed, publication
+from chase.replay.forecasts import Forecasts, forecasts
+from chase.replay.profiles import profile_of
+from chase.replay.reference import Cost, Reference
+from chase.replay.trace import Trace, load_trace
+from chase.signal import GridSignal
+from chase.store import Store
+from chase.store.writer import Tuning
+from providers.base import Scope, Signal
+from zeus_core.frontier import Frontier
+from zeus_core.gpus.profiles import GpuProfile
+from zeus_core.gpus.simulated import SimulatedSystem
+from zeus_core.selectors import ZeusCost
+
+_OWNER = Peer(1000, 4321)
+_JOB = "0" * 16
+_REGION = "replay"
+_DAY_S = 86400.0
+_SOON_S = 1.0
+_LINGER_S = 5.0
+_DEFAULT_SLOWDOWN = 0.05  # the budget policy's own
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a cell names, loaded. ``seen`` is the trace that decisions go by: not the true one for a placebo."""
+
+    trace: Trace
+    seen: Trace
+    profile: GpuProfile
+    frontier: Frontier
+    reference: Reference
+
+    @classmethod
+    def of(cls, cell: Cell) -> Inputs:
+        """Raises ``ChaseError`` naming what is wrong with the cell."""
+        _check(cell)
+        trace = load_trace(Path(cell.trace), column=cell.column, signal=Signal(cell.signal))
+        seen = trace if cell.shuffle is None else _shuffled(trace, cell.shuffle)
+        profile = profile_of(cell.profile)
+        frontier = _frontier(profile, cell.gpus)
+        units = cell.days * _DAY_S / frontier.reference.seconds_per_unit
+        host_w = float(cell.settings.get("host_power_w", 0.0))
+        made = cls(trace, seen, profile, frontier, Reference(trace, frontier, cell.start, units, cell.pue, host_w))
+        made.check_length(cell)
+        return made
+
+    def check_length(self, cell: Cell) -> None:
+        first, last = self.trace.start, self.trace.end
+        needed_s = allowed_s(cell) or cell.days * _DAY_S
+        if first <= cell.start and cell.start + timedelta(seconds=needed_s) <= last:
+            return
+        raise ChaseError(
+            f"{cell.trace} is of {_day(first)} to {_day(last)}, and a job of {cell.days:g} days from {_day(cell.start)}"
+            f" on needs {needed_s / _DAY_S:.1f} days of it: begin at another time, or make it shorter"
+        )
+
+
+_BUDGETED = frozenset({"budget", "best-fixed", "suspend-resume-limit", "clairvoyant"})
 
 
 def run_cell(cell: Cell, *, cache: Path | None = None, db: Path | None = None) -> Result:
-    """Run one cell. ``cache`` is the folder of forecasts made before; ``db`` keeps the database, which must not exist.
-
-    Raises ``ChaseError`` for a cell that cannot be run: it names what is wrong with it.
+    """Run one cell. ``cache`` is a folder of forecasts made before, to which those missing are added; ``db`` keeps the
+    database, and must not exist. Raises ``ChaseError`` for a cell that cannot be run, saying what is wrong with it.
     """
-    raise NotImplementedError(cell, cache, db)
+    began_s = time.perf_counter()
+    inputs = Inputs.of(cell)
+    if cell.policy in CLOSED:
+        cost = _closed(cell, inputs)
+        return _result(cell, inputs, cost, began_s=began_s)
+    with _database(db) as path, ExitStack() as stack:
+        world = World(cell, inputs, path, cache, stack)
+        cost = world.run()
+        return _result(cell, inputs, cost, began_s=began_s, ticks=world.ticks, decisions=world.decisions)
+
+
+class World:
+    """One job on its own cards, on a grid of its own."""
+
+    def __init__(self, cell: Cell, inputs: Inputs, db: Path, cache: Path | None, stack: ExitStack) -> None:
+        self.cell, self.inputs = cell, inputs
+        self.clock = ManualClock(cell.start)
+        self.said = publication(inputs.seen, cell.delay_s, cell.first_words)
+        self.units = inputs.reference.units
+        self.ticks = self.decisions = self._polled = 0
+        self.peak_w = 0.0
+        self._paces: dict[tuple[float, ...], tuple[float, float]] = {}
+        system = SimulatedSystem(inputs.profile, cell.gpus, monotonic=self.clock.monotonic)
+        self.cards, self.actuator = system.cards, Cards(system.cards)
+        self.store = Store(db, clock=self.clock, tuning=Tuning(linger_s=_LINGER_S))
+        stack.callback(self.store.close, 60.0)
+        self.signal = self._signal(forecasts(self.said, cell.forecast, cache))
+        self.controller = Controller(
+            config=_config(),
+            system=system,
+            actuator=self.actuator,
+            regions={_REGION: _region(inputs.trace, cell.pue)},
+            signals={_REGION: self.signal},
+            store=self.store,
+            clock=self.clock,
+            events=EventLog(self.store, self.clock, aloud=False),
+            profiles={inputs.profile.name: inputs.profile},
+        )
+
+    def _signal(self, expected: Forecasts) -> GridSignal:
+        limits = expected.limits(_config().signal)
+        signal = GridSignal(
+            _REGION,
+            [Feed(self.said, self.clock.now)],
+            clock=self.clock,
+            limits=limits,
+            store=self.store,
+            wants=(self.said.trace.signal, Scope(_scope(self.said.trace))),
+            forecaster=expected.forecaster,
+        )
+        since = self.clock.now() - timedelta(hours=limits.history_h)
+        signal.remember(self.said.between(since, self.clock.now(), self.clock.now()))
+        return signal
+
+    def run(self) -> Cost:
+        """To the end of the job. Raises ``ChaseError`` where the trace ends before it."""
+        job = self._begin()
+        done = 0.0
+        while True:
+            rate = self._pace()
+            seconds, ends = self._next(job, rate, done)
+            self.clock.advance(seconds)
+            done += rate * seconds
+            if ends:
+                return self._end(job)
+            self._event(job, done)
+
+    def _begin(self) -> Job:
+        gpus = tuple(card.uuid for card in self.cards)
+        wishes = {"name": self.cell.policy, **self.cell.settings}
+        wanted = Registration(
+            id=_JOB, name="replay", gpus=gpus, total_units=self.units, policy=wishes, profile=self.inputs.profile.name
+        )
+        try:
+            job = self.controller.register(wanted, _OWNER)
+        except JobRefused as error:
+            raise ChaseError(f"policy {self.cell.policy} of the replay: {error}") from error
+        for card in self.cards:
+            card.occupy(_OWNER.pid, _OWNER.uid)
+        self._event(job, 0.0)
+        return job
+
+    def _pace(self) -> float:
+        """Units a second, at the limits in force."""
+        limits = tuple([card.power_limit_w() for card in self.cards])
+        if limits not in self._paces:
+            watts = sum(map(self.inputs.profile.watts_at, limits)) + self.inputs.reference.host_w
+            self._paces[limits] = sum(card.rate() for card in self.cards), watts
+        rate, watts = self._paces[limits]
+        self.peak_w = max(self.peak_w, watts)
+        return rate
+
+    def _next(self, job: Job, rate: float, done: float) -> tuple[float, bool]:
+        """Seconds until something happens, and whether that is the end of the job."""
+        now = self.clock.now()
+        waits = [self._until_news(now)]
+        if self.cell.interval_s is not None:
+            waits = [self.cell.interval_s]
+        elif job.until_s is not None:
+            waits.append(max(job.until_s, _SOON_S))
+        seconds = min(waits)
+        left = self.units - done
+        if rate > 0 and left <= rate * seconds:
+            return left / rate, True
+        if now + timedelta(seconds=seconds) > self.inputs.trace.end:
+            raise ChaseError(
+                f"{self.cell.trace} ends at {_day(self.inputs.trace.end)}, before the job of {self.cell.days:g} days from"
+                f" {_day(self.cell.start)} on is done: begin earlier, make it shorter, or allow less of a slowdown"
+            )
+        return seconds, False
+
+    def _until_news(self, now: datetime) -> float:
+        """Seconds until the next value comes out."""
+        said = self.said
+        if said.count(now) >= len(said.trace):
+            return said.trace.step_s
+        out = said.trace.starts[said.count(now)] + timedelta(seconds=said.delay_s)
+        return (out - now).total_seconds()
+
+    def _event(self, job: Job, done: float) -> None:
+        if self.said.count(self.clock.now()) > self._polled:
+            self._polled = self.said.count(self.clock.now())
+            self.signal.poll()
+        self.controller.report(job.id, _OWNER, min(done, self.units))
+        self.controller.tick()
+        self.ticks += 1
+
+    def _end(self, job: Job) -> Cost:
+        self.signal.poll()
+        summary, self.decisions = self.controller.end(job.id, _OWNER, "done", self.units)
+        self.controller.close()
+        return _cost(summary, self.peak_w, self.actuator.switches)
+
+
+def _cost(summary: JobSummary, peak_w: float, switches: int) -> Cost:
+    if summary.grams is None:
+        raise ChaseError("nothing of the job could be priced")
+    return Cost(summary.seconds, summary.energy_j + summary.host_energy_j, summary.grams, peak_w, switches)
+
+
+def _closed(cell: Cell, inputs: Inputs) -> Cost:
+    reference, full_s = inputs.reference, inputs.reference.full().seconds
+    seconds = allowed_s(cell) or full_s
+    if cell.policy == "full-power":
+        return reference.full()
+    if cell.policy == "zeus-eta":
+        rule = ZeusCost(float(cell.settings.get("eta", 0.5)), inputs.profile.default_w * cell.gpus)
+        return reference.at(rule.choose(inputs.frontier.hull))
+    if cell.policy == "best-fixed":
+        return reference.fixed(seconds)
+    if cell.policy == "suspend-resume-limit":
+        return reference.suspend_resume(seconds, inputs.profile.idle_w * cell.gpus)
+    return reference.optimum(seconds)
+
+
+def allowed_s(cell: Cell) -> float | None:
+    """How long the job may take; None for a policy that keeps no budget."""
+    if cell.policy not in _BUDGETED:
+        return None
+    full_s = cell.days * _DAY_S
+    slowdown, deadline = cell.settings.get("max_slowdown"), cell.settings.get("deadline")
+    limits = [] if deadline is None else [(_time(deadline) - cell.start).total_seconds()]
+    if slowdown is not None or deadline is None:
+        limits.append(full_s * (1.0 + (_DEFAULT_SLOWDOWN if slowdown is None else float(slowdown))))
+    return min(limits)
+
+
+def _time(value: datetime | str) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: int = 0, decisions: int = 0) -> Result:
+    reference, allowed = inputs.reference, allowed_s(cell)
+    full = reference.full()
+    optimum = reference.optimum(cost.seconds if allowed is None else max(allowed, full.seconds))
+    return Result(
+        cell=cell,
+        units=reference.units,
+        seconds=cost.seconds,
+        energy_j=cost.energy_j,
+        grams=cost.grams,
+        full_s=full.seconds,
+        full_j=full.energy_j,
+        full_grams=full.grams,
+        fixed_grams=reference.fixed(cost.seconds).grams,
+        optimum_grams=optimum.grams,
+        optimum_fixed_grams=reference.fixed(optimum.seconds).grams,
+        allowed_s=allowed,
+        switches=cost.switches,
+        peak_w=cost.peak_w,
+        decisions=decisions,
+        ticks=ticks,
+        wall_s=time.perf_counter() - began_s,
+    )
+
+
+def _check(cell: Cell) -> None:
+    """Raises ``ChaseError`` for what no trace and no profile could make right."""
+    if cell.start.utcoffset() != timedelta(0):
+        raise ChaseError(f"start must be a UTC time such as 2023-03-01T00:00Z, not {cell.start.isoformat()}")
+    if cell.forecast not in FORECASTS:
+        raise ChaseError(f"forecast {cell.forecast!r} is unknown; there are {', '.join(FORECASTS)}")
+    for name, least, most in (("days", 0, 3660), ("gpus", 1, 64), ("pue", 1, 5), ("delay_s", 0, 86400)):
+        value = getattr(cell, name)
+        if not least <= value <= most or (name == "days" and value == 0):
+            raise ChaseError(
+                f"{name} must be {'more than' if name == 'days' else 'from'} {least} to {most}, not {value!r}"
+            )
+    if not 0 <= cell.first_words <= 1:
+        raise ChaseError(f"first_words is a share from 0 to 1, not {cell.first_words!r}")
+    if cell.interval_s is not None and not 0 < cell.interval_s <= _DAY_S:
+        raise ChaseError(f"interval_s must be more than 0 and at most a day, not {cell.interval_s!r}")
+
+
+@contextmanager
+def _database(path: Path | None) -> Iterator[Path]:
+    """A new file; a temporary one where nobody wants to keep it."""
+    if path is not None:
+        if path.exists():
+            raise ChaseError(f"{path} exists already; a replay writes a database of its own: name another file")
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="chase-replay-", dir=_quick()) as folder:
+        yield Path(folder) / "replay.sqlite"
+
+
+def _quick() -> Path | None:
+    """Memory, where the system has a file system of it: nothing of a temporary database is worth a disk's wait."""
+    shared = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
+    return shared if os.access(shared, os.W_OK) else None
+
+
+@lru_cache(maxsize=1)
+def _config() -> Config:
+    """As shipped, but that nobody writes the same thing down again every quarter of an hour."""
+    return Config.model_validate({"control": {"heartbeat_s": _DAY_S}})
+
+
+def _region(trace: Trace, pue: float) -> RegionConfig:
+    return RegionConfig(
+        id=_REGION,
+        name=trace.name,
+        time_zone="UTC",
+        signal=trace.signal.value,
+        scope=_scope(trace),
+        currency="EUR",
+        sources=(),
+        pue=pue,
+    )
+
+
+def _scope(trace: Trace) -> Literal["lifecycle", "direct"]:
+    """Of a region, which must be one of them; what does not say which it is, is taken for either."""
+    return "direct" if trace.scope is Scope.DIRECT else "lifecycle"
+
+
+@lru_cache(maxsize=32)
+def _shuffled(trace: Trace, seed: int) -> Trace:
+    return trace.shuffled(seed)
+
+
+@lru_cache(maxsize=32)
+def _frontier(profile: GpuProfile, gpus: int) -> Frontier:
+    return frontier_of_profile(profile, gpus=gpus)
+
+
+def _day(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%MZ}"

@@ -123,7 +123,9 @@ def _format(path: Path) -> str:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     form = _SUFFIXES.get(suffix.lower())
     if form is None:
-        raise ChaseError(f"{path}: {suffix!r} does not say what it holds; name it .{', .'.join(FORMATS)}, or .gz of one")
+        raise ChaseError(
+            f"{path}: {suffix!r} does not say what it holds; name it .{', .'.join(FORMATS)}, or .gz of one"
+        )
     return form
 
 
