@@ -232,17 +232,21 @@ class _Problem:
     def __init__(self, levels: Levels, slots: Slots, work: float) -> None:
         self.levels, self.slots, self.work = levels, slots, work
         self.count = len(slots.seconds)
-        slopes, gain = _offers(slots, *levels.steps)
-        last_slopes, last_gain = _offers(slots, *levels.last_steps)
-        price = slopes * slots.price
-        self.normal = price.size
-        self.order = _merged_order(price, slots.price)
-        self.slot = self.order % self.count
-        self.slope = np.concatenate([slopes.ravel(), last_slopes.ravel()])
-        self.price = np.concatenate([price.ravel(), (last_slopes * slots.price).ravel()])
-        self.gain = np.concatenate([gain.ravel(), last_gain.ravel()])
+        self.slope, self.gain = _offers(slots, *levels.steps)
+        self.price = self.slope * np.tile(slots.price, len(levels.rate) - 1)
+        self.normal = len(self.price)
+        self.order = _merged_order(self.price, slots.price)
         self.before_s = _from_zero(slots.seconds)
-        self.before_cost = _from_zero(slots.seconds * slots.price * levels.power_w[0])
+        self.before_cost = _from_zero(slots.seconds * slots.price) * levels.power_w[0]
+
+    def _with_endings(self) -> None:
+        """Number the steps of a job that ends in a slot, too. Most plans need none of them."""
+        if len(self.price) > self.normal:
+            return
+        slope, gain = _offers(self.slots, *self.levels.last_steps)
+        price = slope * np.tile(self.slots.price, len(slope) // self.count)
+        self.slope, self.gain = np.concatenate([self.slope, slope]), np.concatenate([self.gain, gain])
+        self.price = np.concatenate([self.price, price])
 
     # -- which end ----------------------------------------------------------------------------------------------------
 
@@ -253,35 +257,34 @@ class _Problem:
 
     def _best(self, best: _Taken | None) -> _Taken | None:
         """Over all ends, none first. An end is worked out only while its bound allows it to be better."""
-        bounds = np.where(self._possible(), -math.inf, math.inf)
-        if best is not None:
-            bounds = np.maximum(bounds, self._bounds(best.mu))
+        first, last = self._possible()
+        if first >= last:
+            return best
+        bounds = np.full(last - first, -math.inf) if best is None else self._bounds(best.mu, first, last)
         while True:
             end = len(bounds) - 1 - int(np.argmin(bounds[::-1]))  # of equals the latest
             enough = math.inf if best is None else best.cost - _ROUNDING * abs(best.cost)
             if not bounds[end] < enough:
                 return best
             bounds[end] = math.inf
-            tried = self._taken(end)
+            tried = self._taken(first + end)
             if tried is not None:
-                bounds = np.maximum(bounds, self._bounds(tried.mu))
+                bounds = np.maximum(bounds, self._bounds(tried.mu, first, last))
                 best = tried if best is None or tried.cost < best.cost else best
 
-    def _possible(self) -> NDArray[np.bool_]:
-        """(tail,) whether the work can be done by the end of a slot, and is not done before it."""
+    def _possible(self) -> tuple[int, int]:
+        """From the first slot by whose end the work can be done, to the first by whose start it cannot but be done."""
         tail, rate = self.slots.tail, self.levels.rate
-        can = self.before_s[1 : tail + 1] * rate[-1] * (1 + _ROUNDING) >= self.work
-        need = self.before_s[:tail] * rate[0] <= self.work
-        possible: NDArray[np.bool_] = can & need
-        return possible
+        first = int(np.searchsorted(self.before_s[1 : tail + 1], self.work / (rate[-1] * (1 + _ROUNDING))))
+        last = tail if rate[0] == 0 else int(np.searchsorted(self.before_s[:tail], self.work / rate[0], "right"))
+        return first, last
 
-    def _bounds(self, mu: float) -> Floats:
-        """(tail,) below which no plan costs that ends in the slot."""
-        tail, levels = self.slots.tail, self.levels
-        price, seconds = self.slots.price[:tail], self.slots.seconds[:tail]
-        costs = levels.power_w[:, None] * price - mu * levels.rate[:, None]
-        before = _from_zero(seconds * costs.min(axis=0))[:-1]
-        within = seconds * np.minimum(costs[levels.ends_from :].min(axis=0), 0.0)
+    def _bounds(self, mu: float, first: int, last: int) -> Floats:
+        """(last - first,) below which no plan costs that ends in one of these slots."""
+        levels, price, seconds = self.levels, self.slots.price[:last], self.slots.seconds[:last]
+        costs = levels.power_w[:, None] * price - (mu * levels.rate)[:, None]
+        before = _from_zero(seconds * costs.min(axis=0))[first:-1]
+        within = seconds[first:] * np.minimum(costs[levels.ends_from :, first:].min(axis=0), 0.0)
         bounds: Floats = mu * self.work + before + within
         return bounds
 
@@ -306,7 +309,9 @@ class _Problem:
 
     def _with_end(self, end: int) -> Ints:
         """The steps of the slots before ``end``, and those of a job that ends in it."""
-        kept, ending = self.order[self.slot < end], np.arange(self.normal + end, len(self.price), self.count)
+        self._with_endings()
+        kept = self.order[self.order % self.count < end]
+        ending = np.arange(self.normal + end, len(self.price), self.count)
         ending = ending[np.argsort(self.price[ending], kind="stable")]
         places = np.searchsorted(self.price[kept], self.price[ending], "right")
         order: Ints = np.insert(kept, places, ending)
@@ -315,7 +320,7 @@ class _Problem:
     # -- what it comes to ---------------------------------------------------------------------------------------------
 
     def _plan(self, taken: _Taken) -> Plan:
-        share = np.zeros(len(self.price))
+        share = np.zeros(self.normal if taken.end is None else len(self.price))
         share[taken.order[: taken.count]] = 1.0
         if taken.part:
             share[taken.order[taken.count]] = taken.part
@@ -340,15 +345,15 @@ class _Problem:
         return (below + full + 1, part, then) if part > 0 else (then, 1.0, then)
 
     def _flat_out(self) -> Plan:
-        seconds, share, fastest = self.slots.seconds, np.zeros(len(self.price)), self.levels.fastest
-        share[: self.normal] = 1.0
+        seconds, share, fastest = self.slots.seconds, np.ones(self.normal), self.levels.fastest
         cost = float((seconds * self.slots.price).sum() * self.levels.power_w[fastest])
         return Plan(math.inf, cost, fastest, float(seconds[0]), fastest, None, False, seconds, share, self)
 
     def sums(self, seconds: Floats, share: Floats) -> tuple[Floats, Floats]:
         """Work and energy of each slot, (N,)."""
-        work = (share * self.gain).reshape(-1, self.count)
-        energy_j = (share * self.gain * self.slope).reshape(-1, self.count)
+        gain, slope = self.gain[: len(share)], self.slope[: len(share)]
+        work = (share * gain).reshape(-1, self.count)
+        energy_j = (share * gain * slope).reshape(-1, self.count)
         through = np.where(share[self.normal :].reshape(-1, self.count).any(axis=0), 0.0, seconds)
         return (
             through * self.levels.rate[0] + work.sum(axis=0),
@@ -357,19 +362,20 @@ class _Problem:
 
 
 def _offers(slots: Slots, slope: Floats, work: Floats) -> tuple[Floats, Floats]:
-    """Joules a unit, and units, of each step, (rows, N)."""
-    slopes, gain = np.repeat(slope[:, None], len(slots.price), axis=1), work[:, None] * slots.seconds
-    free = slots.price <= 0
-    if len(work) > 1 and free.any():
-        slopes[0, free] = slope @ work / work.sum()
+    """Joules a unit, and units, of each step, row by row."""
+    slopes, gain = np.repeat(slope, len(slots.price)), np.multiply.outer(work, slots.seconds)
+    if len(work) > 1 and slots.price.min() <= 0:
+        free = np.flatnonzero(slots.price <= 0)
+        slopes[free] = slope @ work / work.sum()
         gain[0, free], gain[1:, free] = work.sum() * slots.seconds[free], 0.0
-    return slopes, gain
+    return slopes, gain.ravel()
 
 
 def _merged_order(price_of: Floats, price: Floats) -> Ints:
     """Ascending, of equals the earlier slot first. Rows that ascend already are merged: quicker than sorting."""
     rising = np.argsort(price, kind="stable")
-    row, column = np.divmod(np.argsort(price_of[:, rising].ravel(), kind="stable"), len(price))
+    rows = price_of.reshape(-1, len(price))
+    row, column = np.divmod(np.argsort(rows[:, rising].ravel(), kind="stable"), len(price))
     order: Ints = row * len(price) + rising[column]
     return order
 
