@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+_MASS = (("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3), ("µg", 1e-6))
 _MINUTE_S, _HOUR_S = 60, 3600
 _NOTHING = 1e-6  # a reference so much smaller is no measure
 
@@ -12,11 +15,21 @@ def energy(energy_j: float) -> str:
 
 def grams(amount: float | None) -> str:
     """Grams of CO2 equivalent; empty for None. May be negative, where the intensity is marginal."""
-    return "" if amount is None else f"{mass(amount)} CO2eq"
+    return "" if amount is None else f"{_scaled(amount, _MASS[:3])} CO2eq"
 
 
-def mass(amount: float) -> str:
-    return _scaled(amount, (("t", 1e6), ("kg", 1e3), ("g", 1.0)))
+def small_grams(amount: float) -> str:
+    """As ``grams``, down to the microgram: of one sample, say."""
+    return f"{_scaled(amount, _MASS)} CO2eq"
+
+
+def grams_about(amount: float, spread: float) -> str:
+    """``12.3 ± 0.8 kg CO2eq``: two figures of the spread, and as many places of the amount."""
+    if not spread > 0:
+        return grams(amount)
+    unit, size = _step(max(abs(amount), spread), _MASS[:3])
+    places = max(0, 1 - math.floor(math.log10(spread / size)))
+    return f"{amount / size:.{places}f} ± {spread / size:.{places}f} {unit} CO2eq"
 
 
 def money(amount: float, currency: str) -> str:
@@ -53,5 +66,9 @@ def change(now: float | None, reference: float | None, less: str, more: str) -> 
 
 
 def _scaled(value: float, scale: tuple[tuple[str, float], ...]) -> str:
-    unit, size = next((step for step in scale if abs(value) >= step[1]), scale[-1])
+    unit, size = _step(abs(value), scale)
     return f"{value / size:.4g} {unit}"
+
+
+def _step(value: float, scale: tuple[tuple[str, float], ...]) -> tuple[str, float]:
+    return next((step for step in scale if value >= step[1]), scale[-1])

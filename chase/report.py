@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from chase.figures import change, count, duration, energy, grams, mass, money, percent, share_of
+from chase.figures import change, count, duration, energy, grams, grams_about, money, percent, share_of, small_grams
 
 if TYPE_CHECKING:
     from chase.accounting import JobSummary
@@ -137,7 +137,10 @@ def _carbon(summary: JobSummary) -> Iterator[tuple[str, str]]:
         return
     used = summary.used_intensity_g_per_kwh
     gone_by = "" if used is None else f"; {used:.0f} g/kWh was gone by at the time"
-    yield "carbon", f"{grams(summary.grams)}, {summary.intensity_g_per_kwh:.0f} g/kWh on average{gone_by}"
+    yield (
+        "carbon",
+        f"{grams(summary.grams)}, {summary.intensity_g_per_kwh:.0f} g/kWh on average, PUE {summary.pue:.4g}{gone_by}",
+    )
     yield (
         "",
         "energy by intensity: "
@@ -153,6 +156,8 @@ def _compared(summary: JobSummary) -> Iterator[tuple[str, str]]:
     carbon = "" if summary.reference_grams is None else f", {grams(summary.reference_grams)}"
     paid = "" if summary.reference_cost is None else f", {money(summary.reference_cost, summary.currency)}"
     yield "full power", f"{energy(reference_j)}{carbon}{paid} in {duration(seconds)}, for the same work"
+    if summary.reference_grams_by_interval is not None:
+        yield "", f"over its own time; each unit at the moment of ours: {grams(summary.reference_grams_by_interval)}"
     drawn_j = summary.energy_j + summary.host_energy_j
     changes = (change(drawn_j, reference_j, "less energy", "more energy"), _slower(summary.slowdown))
     yield "compared", f"{', '.join(filter(None, changes))} than at full power"
@@ -162,17 +167,16 @@ def _compared(summary: JobSummary) -> Iterator[tuple[str, str]]:
 
 
 def _saved(summary: JobSummary) -> Iterator[tuple[str, str]]:
-    what = ("of full power's", "the best fixed setting that ends when we did", "the rest: when it was fast and slow")
+    what = ("", ": the best fixed setting that ends when we did", ": the rest, when it was fast and when slow")
     for name, text in zip(_PARTS, what, strict=True):
         amount, spread = getattr(summary, f"{name}_grams"), getattr(summary, f"{name}_grams_sd")
         if amount is None:
             continue
         share = share_of(amount, summary.reference_grams)
-        doubt = "" if spread is None else f" ± {mass(spread)}"
         cost = getattr(summary, f"{name}_cost")
         paid = "" if cost is None else f", {money(cost, summary.currency)}"
-        shown = "" if share is None else f", {percent(share)}"
-        yield name, f"{mass(amount)}{doubt} CO2eq{shown}{paid}: {text}"
+        shown = "" if share is None else f", {percent(share)} of full power's"
+        yield name, f"{grams_about(amount, spread or 0.0)}{shown}{paid}{text}"
     if summary.saved_grams_sd is not None:
         known = "" if summary.profile_spread_known else "; the profile does not say how much it scatters"
         yield "", f"± is one standard deviation, of intensities and the profile{known}"
@@ -182,11 +186,11 @@ def _sci(summary: JobSummary, units: str) -> Iterator[tuple[str, str]]:
     operational, embodied = summary.sci_operational_g_per_unit, summary.sci_embodied_g_per_unit
     if operational is None:
         return
-    unit = f"g CO2eq a unit ({units})"
     if embodied is None or summary.sci_g_per_unit is None:
-        yield "SCI", f"not known without [embodied]; its operational part is {operational:.4g} {unit}"
+        yield "SCI", f"not known without [embodied]; its operational part: {small_grams(operational)} a unit ({units})"
         return
-    yield "SCI", f"{summary.sci_g_per_unit:.4g} {unit}: {operational:.4g} operational, {embodied:.4g} embodied"
+    made_of = f"{small_grams(operational)} operational, {small_grams(embodied)} embodied"
+    yield "SCI", f"{small_grams(summary.sci_g_per_unit)} a unit ({units}): {made_of}"
 
 
 def _reference_j(account: Account) -> float | None:

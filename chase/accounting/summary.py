@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import fsum
 from typing import Any
 
 from chase.accounting.booking import booked_pue, drawn_j
@@ -32,10 +33,10 @@ class JobSummary:
     """What a job cost. None is not known. ``energy_j`` is its GPUs', ``host_energy_j`` what was configured beside them.
 
     ``saved_grams == efficiency_grams + timing_grams`` and ``reference_grams - grams`` is the same but for rounding; of
-    cost alike. ``intensity_g_per_kwh`` is the mean of the energy used, ``used_intensity_g_per_kwh`` of what was gone by
-    when it was. ``intensity_shares`` are shares of energy by source and kind, ``estimated_share`` that whose intensity
-    is not a measured one, unknown included; ``compared_share`` that which a saving could be computed for.
-    ``profile_spread_known`` is whether the profile says how much it scatters. SCI is in grams a unit.
+    cost alike. ``intensity_g_per_kwh`` and ``pue`` are means of the energy used, ``used_intensity_g_per_kwh`` of what
+    was gone by at the time. ``intensity_shares`` are shares of energy by source and kind, ``estimated_share`` that
+    whose intensity is not a measured one, unknown included; ``compared_share`` that which a saving could be computed
+    for. ``profile_spread_known`` is whether the profile says how much it scatters. SCI is in grams a unit.
     """
 
     energy_j: float
@@ -48,6 +49,7 @@ class JobSummary:
     currency: str = ""
     intensity_g_per_kwh: float | None = None
     used_intensity_g_per_kwh: float | None = None
+    pue: float = 1.0
     intensity_shares: Mapping[str, float] = field(default_factory=dict)
     price_kinds: tuple[str, ...] = ()
     reference_energy_j: float | None = None
@@ -92,29 +94,30 @@ def summarise(intervals: Iterable[IntervalRecord], frontier: Frontier | None = N
 
 
 def _drawn(rows: Sequence[IntervalRecord]) -> JobSummary:
-    total_j = sum(map(drawn_j, rows))
+    total_j = fsum(map(drawn_j, rows))
     priced = [row for row in rows if row.grams is not None]
-    measured_j = sum(drawn_j(row) for row in priced if row.intensity_kind == Kind.MEASURED)
+    measured_j = fsum(drawn_j(row) for row in priced if row.intensity_kind == Kind.MEASURED)
     methods = {row.method for row in rows}
     paid = [row for row in rows if row.cost is not None]
     currencies = {row.currency for row in paid}
     embodied = [row.embodied_grams for row in rows if row.embodied_grams is not None]
     return JobSummary(
-        energy_j=sum(row.energy_j for row in rows),
-        host_energy_j=sum(row.host_energy_j for row in rows),
-        grams=sum(row.grams or 0.0 for row in priced) if priced else None,
-        cost=sum(row.cost or 0.0 for row in paid) if len(currencies) == 1 else None,
+        energy_j=fsum(row.energy_j for row in rows),
+        host_energy_j=fsum(row.host_energy_j for row in rows),
+        grams=fsum(row.grams or 0.0 for row in priced) if priced else None,
+        cost=fsum(row.cost or 0.0 for row in paid) if len(currencies) == 1 else None,
         currency=currencies.pop() if len(currencies) == 1 else "",
-        seconds=sum(map(length_s, rows)),
-        units=sum(row.units for row in rows),
+        seconds=fsum(map(length_s, rows)),
+        units=fsum(row.units for row in rows),
         method=methods.pop() if len(methods) == 1 else "mixed" if methods else "none",
         intensity_g_per_kwh=_mean((drawn_j(row), row.intensity_g_per_kwh) for row in priced),
         used_intensity_g_per_kwh=_mean((drawn_j(row), row.used_intensity_g_per_kwh) for row in rows),
+        pue=_mean((drawn_j(row), booked_pue(row)) for row in rows) or 1.0,
         intensity_shares=_shares(rows, total_j),
         price_kinds=tuple(sorted({row.price_kind for row in paid})),
-        unpriced_energy_j=sum(drawn_j(row) for row in rows if row.grams is None),
+        unpriced_energy_j=fsum(drawn_j(row) for row in rows if row.grams is None),
         estimated_share=1.0 - measured_j / total_j if total_j > 0 else 0.0,
-        embodied_grams=sum(embodied) if embodied and len(embodied) == len(rows) else None,
+        embodied_grams=fsum(embodied) if embodied and len(embodied) == len(rows) else None,
     )
 
 
@@ -136,13 +139,13 @@ def _with_sci(summary: JobSummary) -> JobSummary:
 
 
 def _with_energy(summary: JobSummary, compared: Sequence[IntervalRecord]) -> JobSummary:
-    reference_s = sum(row.reference_s or 0.0 for row in compared)
+    reference_s = fsum(row.reference_s or 0.0 for row in compared)
     if reference_s <= 0:
         return summary
-    seconds, drawn = sum(map(length_s, compared)), sum(map(drawn_j, compared))
+    seconds, drawn = fsum(map(length_s, compared)), fsum(map(drawn_j, compared))
     total_j = summary.energy_j + summary.host_energy_j
-    gpus_j = sum((row.reference_energy_j or 0.0) - row.energy_j for row in compared)
-    host_j = sum((row.reference_host_energy_j or 0.0) - row.host_energy_j for row in compared)
+    gpus_j = fsum((row.reference_energy_j or 0.0) - row.energy_j for row in compared)
+    host_j = fsum((row.reference_host_energy_j or 0.0) - row.host_energy_j for row in compared)
     return replace(
         summary,
         reference_energy_j=summary.energy_j + gpus_j,

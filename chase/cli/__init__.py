@@ -26,6 +26,7 @@ main = LazyGroup(
         "status": Entry("chase.cli.status:status", "Show what the service is doing now.", _LOOK),
         "jobs": Entry("chase.cli.jobs:jobs", "List the jobs under control.", _LOOK),
         "decisions": Entry("chase.cli.decisions:decisions", "List the decisions taken, newest first.", _LOOK),
+        "report": Entry("chase.cli.report:report", "Show what a job cost and saved.", _LOOK),
         "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "forecast": Entry("chase.cli.forecast:forecast", "Score forecasts on stored history.", _LOOK),

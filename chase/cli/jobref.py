@@ -11,19 +11,19 @@ from chase import unixhttp
 from chase.cli.output import say
 
 
-def find(known: Sequence[tuple[str, str]], text: str) -> str:
+def find(known: Sequence[tuple[str, str]], text: str, *, hint: str = "'--job'") -> str:
     """The id that ``text`` stands for among ``known`` (id, name), oldest first; of one name the newest, and said so.
 
-    Raises ``click.BadParameter`` when it is none of them, or the beginning of several.
+    Raises ``click.BadParameter`` when it is none of them, or the beginning of several; ``hint`` is what was given.
     """
     ids = [job_id for job_id, _ in known if job_id == text] or [i for i, _ in known if i.startswith(text)]
     if len(ids) > 1:
-        raise click.BadParameter(f"{text!r} is the beginning of several: {', '.join(ids[:5])}", param_hint="'--job'")
+        raise click.BadParameter(f"{text!r} is the beginning of several: {', '.join(ids[:5])}", param_hint=hint)
     if ids:
         return ids[0]
     named = [job_id for job_id, name in known if name == text]
     if not named:
-        raise click.BadParameter(f"no job is called {text!r}; see 'chase jobs'", param_hint="'--job'")
+        raise click.BadParameter(f"no job is called {text!r}; see 'chase jobs'", param_hint=hint)
     if len(named) > 1:
         say(f"{len(named)} jobs are called {text!r}; the newest is {named[-1]}")
     return named[-1]

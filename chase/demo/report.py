@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from chase.accounting import JobSummary, summarise
 from chase.config import RegionConfig
 from chase.explain import explain
 from chase.policy import EFFICIENCY, PROFILING, SPEED
 from chase.records import DecisionRecord
+from chase.report import frontier_of, job_report
 from chase.store import Reader
 from zeus_core.frontier import Frontier
 from zeus_core.gpus.simulated import SimulatedGpu
@@ -34,13 +34,14 @@ class Day(Protocol):
 def report(day: Day, out: TextIO) -> None:
     with Reader(day.db) as log:
         decisions = log.decisions(job=day.job_id)
-        intervals = log.intervals(job=day.job_id)
-    frontier = next((Frontier.from_dict(d.inputs["frontier"]) for d in decisions if d.inputs["frontier"]), None)
+        job, frontier = log.job(day.job_id), frontier_of(log, day.job_id)
+        told = list(job_report(log, job).lines()) if job is not None else []
     out.write(f"\n=== {day.region.name}: resnet50 on {len(day.gpus)} x {day.gpus[0].name}\n\n")
     _measured(decisions, frontier, out)
     _moved([d for d in decisions if d.mode in {SPEED, EFFICIENCY}], out)
     _explained(decisions, out)
-    _cost(summarise(intervals, frontier), out)
+    out.write(f"\nchase report {day.job_id[:8]}:\n")
+    out.writelines(f"    {line}\n" for line in told)
     limits = ", ".join(f"{gpu.power_limit_w():g} W" for gpu in day.gpus)
     found = ", ".join(f"{limit:g} W" for limit in day.originals)
     out.write(f"\ngiven back at {limits} (found at {found})\ndatabase: {day.db}\n")
@@ -80,21 +81,3 @@ def _explained(decisions: Sequence[DecisionRecord], out: TextIO) -> None:
     if chosen is not None:
         out.write(f"\nchase explain {chosen.id}:\n")
         out.writelines(f"    {line}\n" for line in explain(chosen).lines())
-
-
-def _cost(summary: JobSummary, out: TextIO) -> None:
-    out.write(f"\nenergy    {summary.energy_j / 3.6e6:8.3f} kWh ({summary.method})")
-    if summary.reference_energy_j is not None and summary.slowdown is not None:
-        share = 1 - summary.energy_j / summary.reference_energy_j
-        out.write(f", {share:.1%} less than the same work at full power; slowdown {summary.slowdown:+.1%}")
-    if summary.grams is not None:
-        out.write(f"\ncarbon    {summary.grams:8.0f} g at the typical profile's intensities")
-    if summary.saved_grams is not None and summary.reference_grams:
-        share = summary.saved_grams / summary.reference_grams
-        out.write(f"\nsaved     {summary.saved_grams:8.0f} g, {share:.1%} of full power's")
-    if summary.efficiency_grams is not None and summary.timing_grams is not None:
-        out.write(
-            f"\n   of it  {summary.efficiency_grams:8.0f} g efficiency: the best fixed setting of the same total time"
-            f"\n          {summary.timing_grams:8.0f} g timing: the rest, measuring the frontier included"
-        )
-    out.write("\n")
