@@ -92,7 +92,9 @@ class Line:
     def __str__(self) -> str:
         target = "-" if math.isnan(self.target) else f"{self.target:.2f}"
         within = "-" if self.within is None else f"{self.within:.2f}"
-        return f"{self.row:>2}  {self.what:<64} {target:>7} {self.ours:>7.2f} {within:>6}  {self.verdict}"
+        return (
+            f"{self.row:>2}  {self.what:<64} {target:>7} {round(self.ours, 2) + 0.0:>7.2f} {within:>6}  {self.verdict}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +317,31 @@ def on_other_grids(settings: Frontier, data: Path, every_h: int = 61) -> Iterato
 # -- how much there is to gain ----------------------------------------------------------------------------------------
 
 
-def ceiling(settings: Frontier, time: Time, slowdown: float) -> float:
-    """What perfect knowledge saves beyond a fixed setting in the same time, in per cent of that one's grams."""
+def least_grams(settings: Frontier, time: Time, slowdown: float) -> tuple[float, float, float]:
+    """Of a job that takes all of ``time``: with perfect knowledge, at a fixed setting, and at full power.
+
+    At full power it is done earlier; taken is the mean intensity of the whole time for that as well.
+    """
     levels, rate = Levels.of(settings.points), settings.reference.rate / (1 + slowdown)
     slots = Slots.of(np.full(len(time.ci), time.step_s), time.ci / J_PER_KWH)
     plan = solve(levels, slots, rate * float(slots.seconds.sum()), may_end=False)
-    return -change(plan.cost, float(np.interp(rate, levels.rate, levels.power_w) * (slots.seconds @ slots.price)))
+    grams_per_w = float(slots.seconds @ slots.price)
+    fixed_w = float(np.interp(rate, levels.rate, levels.power_w))
+    return plan.cost, fixed_w * grams_per_w, settings.reference.power_w / (1 + slowdown) * grams_per_w
+
+
+def ceiling(settings: Frontier, time: Time, slowdown: float) -> float:
+    """What perfect knowledge saves beyond a fixed setting in the same time, in per cent of that one's grams."""
+    clairvoyant, same_time, _ = least_grams(settings, time, slowdown)
+    return -change(clairvoyant, same_time)
+
+
+def shares(data: Path) -> Iterator[Line]:
+    settings = frontier(sweep(data, "v100", "imagenet", 256))
+    clairvoyant, same_time, full = least_grams(settings, year(data, "DE"), 0.05)
+    what = "v100 imagenet b256, +5 % time, DE, of full power's"
+    yield Line(9, f"fixed, {what}, %", -11.0, change(same_time, full), 0.2)
+    yield Line(9, f"clairvoyant, {what}, %", -13.7, change(clairvoyant, full), 0.2)
 
 
 def ceilings(data: Path) -> Iterator[Line]:
@@ -370,7 +391,8 @@ def print_compared(settings: Frontier, time: Time, eta: float) -> None:
     for name, ours in runs.items():
         took, used, emitted = ours.against(runs["full power"])
         daily = np.count_nonzero(np.diff(ours.power_w)) / ours.seconds * 86400
-        figures = f"{took:+6.2f} {used:+7.2f} {emitted:+7.2f} {emitted - used:+16.2f} {max(ours.power_w):7.0f}"
+        took, used, difference, emitted = (round(x, 2) + 0.0 for x in (took, used, emitted - used, emitted))
+        figures = f"{took:+6.2f} {used:+7.2f} {emitted:+7.2f} {difference:+16.2f} {max(ours.power_w):7.0f}"
         print(f"{name:40} {figures} {daily:10.1f}")
 
 
@@ -393,6 +415,7 @@ def lines(data: Path) -> Iterator[Line]:
     yield from replayed(settings, time)
     yield from beyond_fixed(settings, time)
     yield from on_other_grids(settings, data)
+    yield from shares(data)
     yield from ceilings(data)
 
 

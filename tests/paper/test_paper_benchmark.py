@@ -115,15 +115,17 @@ def test_the_papers_figures_are_met(paper):
         *paper.replayed(a40, time),
         *paper.beyond_fixed(a40, time),
     ]
+    hours, _, grams = paper.retraced(paper.limits_of_figure_1(time.ci), time.ci)
+    assert (hours, grams) == (pytest.approx(32.17, abs=0.01), pytest.approx(4733, abs=1))  # in docs/paper.md
     assert len(found) == 21
     assert [str(line) for line in found if line.verdict != "pass"] == []
 
 
 @needs_data
 def test_the_ceilings_are_met(paper):
-    """45 of them: three curves, three slowdowns, four zones of 2023 and the paper's trace."""
-    found = list(paper.ceilings(DATA))
-    assert len(found) == 45
+    """45 of them: three curves, three slowdowns, four zones of 2023 and the trace; and two against full power."""
+    found = [*paper.ceilings(DATA), *paper.shares(DATA)]
+    assert len(found) == 47
     assert [str(line) for line in found if line.verdict != "pass"] == []
 
 
@@ -133,6 +135,7 @@ def test_a_figure_that_is_off_is_the_exit_status(paper, monkeypatch, capsys):
     monkeypatch.setenv("CHASE_DATA", str(DATA))
     monkeypatch.setattr(paper, "on_other_grids", lambda *_: ())
     monkeypatch.setattr(paper, "ceilings", lambda *_: ())
+    monkeypatch.setattr(paper, "shares", lambda *_: ())
     assert paper.main() == 0
     monkeypatch.setattr(paper, "NORMAL", (31.296, 5400.0, 8.651))
     assert paper.main() == 1
