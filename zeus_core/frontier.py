@@ -31,6 +31,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
+from zeus_core.plain import Plain
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -226,19 +228,16 @@ class Frontier:
             below.append(_between(low, high, power_limit_w))
         return Frontier.of(below)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Points and reference. The raw windows are rows of their own in whatever keeps this.
 
-        One and the same dict each time, since every decision has it in it: nobody may change it.
+        One and the same each time, since every decision has it in it.
         """
         return self._plain
 
     @cached_property
-    def _plain(self) -> dict[str, Any]:
-        return {
-            "points": [point.to_dict() for point in self.points],
-            "reference": self.reference.setting.to_dict(),
-        }
+    def _plain(self) -> Plain:
+        return Plain(points=[point.to_dict() for point in self.points], reference=self.reference.setting.to_dict())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frontier:

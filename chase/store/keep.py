@@ -23,6 +23,7 @@ _LOOK_BACK = timedelta(days=8)  # of the signal before a job began: its percenti
 _REPRICED = timedelta(days=4)  # what was drawn is priced anew for three days, by values as they were published
 _OLD_ROWS = {
     "decisions": f"at_utc < :log AND job_id NOT IN ({_OPEN})",
+    "decision_frontiers": "NOT EXISTS (SELECT 1 FROM decisions WHERE job_id = decision_frontiers.job_id)",
     "intervals": f"end_utc < :log AND job_id NOT IN ({_OPEN})",
     "events": f"at_utc < :log AND (job_id IS NULL OR job_id NOT IN ({_OPEN}))",
     "windows": f"measured_at_utc < :log AND job_id NOT IN ({_OPEN})",

@@ -27,6 +27,8 @@ P = TypeVar("P", IntensityPoint, PricePoint)
 Row = Mapping[str, Any]
 _PAGE = 1000
 _IDLE = 4  # connections kept open between reads
+_FRONTIER = """(SELECT frontier_json FROM decision_frontiers AS kept WHERE kept.job_id = decisions.job_id
+    AND kept.frontier_digest = decisions.frontier_digest) AS frontier_json"""
 
 
 class Unreadable(StoreError):
@@ -167,14 +169,14 @@ class Reader:
         return found[0] if found else None
 
     def decision(self, decision_id: int) -> DecisionRecord | None:
-        return next(iter(self._select(DECISION, {"id = ?": decision_id}, "id")), None)
+        return next(iter(self._decisions({"id = ?": decision_id}, "id")), None)
 
     def decisions(
         self, job: str | None = None, since: datetime | None = None, limit: int | None = None
     ) -> list[DecisionRecord]:
         """Oldest first; of more than ``limit``, the newest."""
         where = {"job_id = ?": job, "at_utc >= ?": _text(since)}
-        return self._select(DECISION, where, "at_utc, id", limit)
+        return self._decisions(where, "at_utc, id", limit)
 
     def decision_count(self, job_id: str) -> int:
         counted = self._made(
@@ -241,13 +243,21 @@ class Reader:
         found = self._made(sql, limits, kept.decode)
         return kept.one_series([point for point in found if start is None or point.end > start])
 
+    def _decisions(self, where: Mapping[str, Any], order: str, limit: int | None = None) -> list[DecisionRecord]:
+        return self._chosen(f"SELECT *, {_FRONTIER} FROM decisions", _decision, where, order, limit)
+
     def _select(self, shape: Shape[R], where: Mapping[str, Any], order: str, limit: int | None = None) -> list[R]:
+        return self._chosen(f"SELECT * FROM {shape.table}", shape.record, where, order, limit)
+
+    def _chosen(
+        self, select: str, make: Callable[[Row], R], where: Mapping[str, Any], order: str, limit: int | None
+    ) -> list[R]:
         """Rows that meet every condition whose value is not None."""
         wanted = {condition: value for condition, value in where.items() if value is not None}
         clause = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         newest_first = ", ".join(f"{column} DESC" for column in order.split(", "))
-        sql = f"SELECT * FROM {shape.table}{clause} ORDER BY {newest_first} LIMIT ?"
-        found = self._made(sql, (*wanted.values(), -1 if limit is None else limit), shape.record)
+        sql = f"{select}{clause} ORDER BY {newest_first} LIMIT ?"
+        found = self._made(sql, (*wanted.values(), -1 if limit is None else limit), make)
         return found[::-1]
 
     def _made(self, sql: str, parameters: Sequence[Any], make: Callable[[Row], R]) -> list[R]:
@@ -316,6 +326,13 @@ def open_readonly(path: Path) -> Reader:
 
 def _text(at: datetime | None) -> str | None:
     return None if at is None else utc_text(at)
+
+
+def _decision(row: Row) -> DecisionRecord:
+    record = DECISION.record(row)
+    if row["frontier_digest"] is not None:
+        record.inputs["frontier"] = json.loads(row["frontier_json"])
+    return record
 
 
 def _window(row: Row) -> Window:

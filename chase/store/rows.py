@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from zeus_core.plain import Plain
 
 R = TypeVar("R")
 _INT64 = 2**63
@@ -75,9 +77,20 @@ _compact = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 def json_text(value: Any, name: str) -> str:
     """Compact JSON. Raises ``ValueError`` naming the place of anything that is not finite or not JSON."""
     try:
-        return "{}" if value == {} else _compact(value)
+        return value.text if isinstance(value, Plain) else "{}" if value == {} else _compact(value)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{_culprit(value, name)} ({error})") from None
+
+
+def inputs_text(inputs: Mapping[str, Any], name: str) -> str:
+    """Without the frontier, which many decisions have in common: it stands once in ``decision_frontiers``."""
+    return json_text({**inputs, "frontier": None} if inputs.get("frontier") else inputs, name)
+
+
+@lru_cache(maxsize=256)
+def digest(text: str) -> str:
+    """A name for a text that no other text of one job has."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _culprit(value: Any, name: str) -> str:
@@ -126,6 +139,7 @@ INTEGER = Column("", _integer, int)
 FLAG = Column("", lambda value, _: int(value), bool)
 TIME = Column("_utc", utc_text, utc_time)
 JSON = Column("_json", json_text, json.loads)
+INPUTS = Column("_json", inputs_text, json.loads)
 NAMES = Column("_json", lambda value, name: json_text(list(value), name), lambda text: tuple(json.loads(text)))
 
 
@@ -149,7 +163,7 @@ class Shape(Generic[R]):
     @cached_property
     def insert(self) -> str:
         """The SQL that adds a row of ``values``."""
-        return f"INSERT INTO {self.table} ({', '.join(self.names)}) VALUES ({', '.join('?' * len(self.names))})"
+        return insert_into(self.table, self.names)
 
     def values(self, record: R) -> tuple[Any, ...]:
         """Raises ``ValueError`` naming table and field of a value that cannot be stored."""
@@ -176,6 +190,10 @@ class Shape(Generic[R]):
         return self.record_type(
             **{name: None if value is None else self.columns[name].decode(value) for name, value in values.items()}
         )
+
+
+def insert_into(table: str, names: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 JOB = Shape(
@@ -215,7 +233,7 @@ DECISION = Shape(
         "intensity_kind": TEXT,
         "intensity_age_s": REAL,
         "control": TEXT,
-        "inputs": JSON,
+        "inputs": INPUTS,
         "choice": JSON,
         "applied": JSON,
     },

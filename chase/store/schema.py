@@ -9,7 +9,7 @@ from sqlite_utils import Migrations
 
 from chase.store.connect import write
 from chase.store.rows import span_of, unix_of
-from chase.store.tables import M001_LOG, M002_COMPACT, M003_ACCOUNTS, MIGRATION_SET
+from chase.store.tables import M001_LOG, M002_COMPACT, M003_ACCOUNTS, M004_FRONTIERS_ONCE, MIGRATION_SET
 from chase.store.version import check
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ def m002_compact(db: Database) -> None:
 def m003_accounts(db: Database) -> None:
     """Host, price, money and embodied emissions of an interval; rows from before have none of them."""
     for statement in M003_ACCOUNTS:
+        db.execute(statement)
+
+
+@migrations()
+def m004_frontiers_once(db: Database) -> None:
+    """Decisions from before keep the frontier in their inputs."""
+    for statement in M004_FRONTIERS_ONCE:
         db.execute(statement)
 
 

@@ -19,7 +19,7 @@ from chase.store.connect import Fault, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
 from chase.store.points import PRICES, Kept, Vintage, add_vintages, observed_and_expected
 from chase.store.read import Reader, Row, Unreadable
-from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, json_text, real, utc_text
+from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, digest, insert_into, json_text, real, utc_text
 from chase.store.writer import StoreHealth, Tuning, Writer
 from providers.base import IntensityPoint, PricePoint
 from zeus_core.frontier import Frontier, Window
@@ -33,6 +33,10 @@ _LOG = logging.getLogger(__name__)
 _UPDATED = ", ".join(f"{name} = excluded.{name}" for name in JOB.names if name not in {"id", "registered_at_utc"})
 _UPSERT_JOB = f"""{JOB.insert} ON CONFLICT (id) DO UPDATE SET {_UPDATED},
     registered_at_utc = min(registered_at_utc, excluded.registered_at_utc)"""
+_DECIDED_AT, _DECIDED_FOR = (DECISION.names.index(name) for name in ("at_utc", "job_id"))
+_ADD_DECISION = insert_into("decisions", (*DECISION.names, "frontier_digest"))
+_KEEP_FRONTIER = """INSERT INTO decision_frontiers (job_id, frontier_digest, made_at_utc, frontier_json)
+    VALUES (?, ?, ?, ?) ON CONFLICT (job_id, frontier_digest) DO NOTHING"""
 
 
 class Store(Reader):
@@ -117,7 +121,9 @@ class Store(Reader):
 
     def add_decision(self, decision: DecisionRecord) -> int | None:
         """The id that ``explain`` takes; None while the row waits in memory."""
-        return self._add(DECISION, decision)
+        frontier, values = decision.inputs.get("frontier"), DECISION.values(decision)
+        text = json_text(frontier, "decisions.inputs.frontier") if frontier else None
+        return self._writer.submit(Op("decisions", lambda db: _add_decision(db, values, text)))
 
     def add_interval(self, interval: IntervalRecord) -> None:
         self._add(INTERVAL, interval)
@@ -236,12 +242,19 @@ def _make_room(path: Path) -> None:
 
 def _insert(db: Database, table: str, rows: Sequence[dict[str, Any]]) -> int | None:
     """The id of the last one."""
-    names = ", ".join(rows[0])
-    sql = f"INSERT INTO {table} ({names}) VALUES ({', '.join(f':{name}' for name in rows[0])})"
     number = None
     for row in rows:
-        number = db.conn.execute(sql, row).lastrowid
+        number = db.conn.execute(insert_into(table, tuple(row)), tuple(row.values())).lastrowid
     return number
+
+
+def _add_decision(db: Database, values: tuple[Any, ...], frontier: str | None) -> int | None:
+    """With its frontier, unless an earlier decision of the job has brought that."""
+    name = None
+    if frontier is not None:
+        name, at, job_id = digest(frontier), values[_DECIDED_AT], values[_DECIDED_FOR]
+        db.conn.execute(_KEEP_FRONTIER, (job_id, name, at, frontier))
+    return db.conn.execute(_ADD_DECISION, (*values, name)).lastrowid
 
 
 def _upsert_job(db: Database, values: tuple[Any, ...]) -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 APPLICATION_ID = 0x43484153  # "CHAS": tells our file from somebody else's SQLite database
 MIGRATION_SET = "chase"
-VERSIONS = ("m001_log", "m002_compact", "m003_accounts")  # in order; one that is not here is a newer chase's
+VERSIONS = ("m001_log", "m002_compact", "m003_accounts", "m004_frontiers_once")  # in order; others are newer
 
 _POINT_COLUMNS = """
     id INTEGER PRIMARY KEY,
@@ -264,10 +264,23 @@ M003_ACCOUNTS = (
     FROM jobs LEFT JOIN intervals ON intervals.job_id = jobs.id GROUP BY jobs.id""",
 )
 
+# A frontier is four fifths of a decision, and the same for days: where a decision has a digest, its own JSON has none.
+M004_FRONTIERS_ONCE = (
+    "ALTER TABLE decisions ADD COLUMN frontier_digest TEXT",
+    """CREATE TABLE decision_frontiers (
+    id INTEGER PRIMARY KEY,
+    job_id TEXT NOT NULL REFERENCES jobs (id),
+    frontier_digest TEXT NOT NULL,
+    made_at_utc TEXT NOT NULL,
+    frontier_json TEXT NOT NULL,
+    UNIQUE (job_id, frontier_digest)
+)""",
+)
+
 # All of a file of ours.
 TABLES = frozenset(
     {
-        *("jobs", "windows", "frontiers", "decisions", "intervals", "events", "holds"),
+        *("jobs", "windows", "frontiers", "decisions", "decision_frontiers", "intervals", "events", "holds"),
         *("series", "price_series", "labels", "signal_rows", "forecast_rows", "price_rows"),
     }
 )
@@ -275,6 +288,7 @@ TABLES = frozenset(
 # What may be exported, tables and views, and the column that ``since`` is compared with.
 EXPORTS = MappingProxyType(
     {
+        "decision_frontiers": "made_at_utc",
         "decisions": "at_utc",
         "events": "at_utc",
         "forecasts": "end_utc",

@@ -149,7 +149,7 @@ ALLOWED = {
     ("writer.py", ".atomic("),
     ("rows.py", "INSERT INTO"),
     ("tables.py", "INSERT INTO"),
-    ("store.py", "INSERT INTO {table}"),
+    ("store.py", "INSERT INTO decision_frontiers"),
     ("store.py", "UPDATE jobs"),
     ("store.py", "UPDATE holds"),
     ("prices.py", "UPDATE intervals"),

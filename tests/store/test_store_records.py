@@ -242,7 +242,7 @@ def test_export_gives_every_row_of_a_table_as_it_is_stored(store, monkeypatch):
 def test_export_of_an_unknown_table_names_the_known_ones(store):
     """Also one that SQLite has, but is not ours to hand out."""
     for name in ("secrets", "sqlite_master", "jobs; DROP TABLE jobs"):
-        with pytest.raises(Exception, match=r"choose one of decisions, events"):
+        with pytest.raises(Exception, match=r"choose one of decision_frontiers, decisions, events"):
             store.export(name)
 
 
