@@ -63,18 +63,15 @@ class Coming:
     def curve(self) -> Curve:
         import numpy as np
 
-        told = np.array(
-            [(p.start.timestamp(), p.end.timestamp(), p.g_per_kwh, p.g_per_kwh, p.g_per_kwh) for p in self.told], float
-        ).reshape(-1, 5)
-        steps = self._steps_ahead
-        if steps is None:
-            return Curve(*told.T)
-        columns = (steps.start_s, steps.end_s, steps.g, steps.low, steps.high)
-        return (
-            Curve(*(np.concatenate(pair) for pair in zip(told.T, columns, strict=True)))
-            if len(told)
-            else Curve(*columns)
-        )
+        told, steps = self.told, self._steps_ahead
+        rows = np.empty((5, len(told) + (0 if steps is None else len(steps))))
+        for i, point in enumerate(told):
+            value = point.g_per_kwh
+            rows[:, i] = point.start.timestamp(), point.end.timestamp(), value, value, value
+        if steps is not None:
+            for row, column in zip(rows, (steps.start_s, steps.end_s, steps.g, steps.low, steps.high), strict=True):
+                row[len(told) :] = column
+        return Curve(*rows)
 
     @cached_property
     def _steps_ahead(self) -> Steps | None:

@@ -42,6 +42,7 @@ _REACH = timedelta(days=7)  # of older history so much is asked for at once
 _FOR_BOTH = (AuthError, RateLimited)  # what a source says of the caller and not of what is asked
 
 Asked = tuple[Points | None, ProviderError | None]
+Known = tuple[SourceState, IntensityPoint | None]  # a source and the newest that it has observed
 
 
 class PointStore(Protocol):
@@ -183,26 +184,28 @@ class GridSignal:
 
     def _outlook(self, at: datetime, horizon: timedelta) -> Outlook:
         """What a source itself calls typical is no observation: it comes after all that others know of today."""
-        typical = [state for state in self._states if _is_typical(state.latest(at))]
-        others = [state for state in self._states if state not in typical]
-        found = (
-            self._from_observed(states, at, horizon) or self._from_forecasts(states, at, horizon)
-            for states in (others, typical)
-        )
-        return next(filter(None, found), None) or self._from_typical(at, horizon)
+        known = [(state, state.latest(at)) for state in self._states]
+        typical = [pair for pair in known if _is_typical(pair[1])]
+        others = [pair for pair in known if not _is_typical(pair[1])] if typical else known
+        for pairs in (others, typical):
+            states = [state for state, _ in pairs]
+            found = self._from_observed(pairs, at, horizon) or self._from_forecasts(states, at, horizon)
+            if found is not None:
+                return found
+        return self._from_typical(at, horizon)
 
-    def _from_observed(self, states: Sequence[SourceState], at: datetime, horizon: timedelta) -> Outlook | None:
-        latest = [(state, point) for state in states if (point := state.latest(at)) is not None]
-        usable = [pair for pair in latest if _age_s(pair[1], at) <= self._limits.usable_s]
+    def _from_observed(self, known: Sequence[Known], at: datetime, horizon: timedelta) -> Outlook | None:
+        limits, gone_by = self._limits, self._gone_by
+        latest = [(_age_s(point, at), state, point) for state, point in known if point is not None]
+        usable = [found for found in latest if found[0] <= limits.usable_s]
         if not usable:
             return None
-        usable.sort(key=lambda pair: _age_s(pair[1], at) > self._limits.fresh_s)
-        newer = (pair for pair in usable if self._gone_by is None or pair[1].end >= self._gone_by)
-        state, now = next(newer, usable[0])
+        usable.sort(key=lambda found: found[0] > limits.fresh_s)
+        newer = [found for found in usable if gone_by is None or found[2].end >= gone_by]
+        age_s, state, now = (newer or usable)[0]
         if not _is_typical(now):
             self._gone_by = now.end
-        age_s = _age_s(now, at)
-        freshness = FRESH if age_s <= self._limits.fresh_s else STALE
+        freshness = FRESH if age_s <= limits.fresh_s else STALE
         coming = self._ahead[id(state)].coming(at, horizon)
         return Outlook(at, now, freshness, age_s, coming, self._recent(state, at), _note(state))
 
@@ -293,7 +296,7 @@ class GridSignal:
         last = state.latest(at)
         if last is None:
             return first
-        return max(first, min(at - timedelta(seconds=state.provider.capabilities.revised_s), last.end))
+        return max(first, min(at - state.revised, last.end))
 
     @staticmethod
     def _observe(state: SourceState, since: datetime, at: datetime) -> Points:

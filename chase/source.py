@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
@@ -65,6 +64,7 @@ class SourceState:
     reached: datetime | None = None
     runs_ahead: bool = False
     in_doubt: bool = False
+    revised: timedelta = field(init=False)  # how far back it may say something else
     observing: Endpoint = field(init=False)
     forecasting: Endpoint = field(init=False)
     _issued: dict[tuple[datetime, int], IntensityPoint] = field(default_factory=dict)
@@ -72,7 +72,8 @@ class SourceState:
     _line: list[IntensityPoint] = field(default_factory=list)  # ``observed``; extended or replaced, never changed
 
     def __post_init__(self) -> None:
-        poll_s, who = self.provider.capabilities.poll_s, (self.provider.name, self.provider.zone)
+        can, who = self.provider.capabilities, (self.provider.name, self.provider.zone)
+        poll_s, self.revised = can.poll_s, timedelta(seconds=can.revised_s)
         self.observing = Endpoint.spread(poll_s, self.node, *who)
         self.forecasting = Endpoint.spread(poll_s, self.node, *who)
 
@@ -139,7 +140,10 @@ class SourceState:
 
     def latest(self, at: datetime) -> IntensityPoint | None:
         """The newest interval that has begun: a 'measured' row of the future is clock skew, not knowledge."""
-        return next((self.observed[start] for start in reversed(self.observed) if start <= at), None)
+        line = self._line
+        if line and line[-1].start <= at:
+            return line[-1]
+        return next((point for point in reversed(line) if point.start <= at), None)
 
     def past(self, since: datetime, at: datetime) -> Callable[[], tuple[IntensityPoint, ...]]:
         """What began from ``since`` to ``at``, as known now: put together when, and if, somebody asks for it."""
@@ -204,14 +208,16 @@ class SourceState:
 
     def _insert(self, known: dict[datetime, IntensityPoint], points: Points) -> bool:
         """Sorted anew only where something comes in between: a poll replaces some and adds to the end."""
+        if not points:
+            return False
         places = [*islice(reversed(known), 1), *(point.start for point in points if point.start not in known)]
         known.update((point.start, point) for point in points)
         if any(after < before for before, after in pairwise(places)):
             merged = sorted(known.items())
             known.clear()
             known.update(merged)
-        self.version += bool(points)
-        return bool(points)
+        self.version += 1
+        return True
 
 
 def _start(point: IntensityPoint) -> datetime:
@@ -243,16 +249,24 @@ def identity_of(point: IntensityPoint) -> Identity:
     return point.signal, point.scope, point.boundary
 
 
-@contextmanager
-def foreign() -> Iterator[None]:
+class _Foreign:
+    """A class and no generator: it is entered at every poll."""
+
+    def __enter__(self) -> None:
+        """Nothing is to be done before."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, ProviderError):
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            raise Transient(Redactor().clean(text)[:_LONGEST_TEXT]) from error
+
+
+_FOREIGN = _Foreign()
+
+
+def foreign() -> _Foreign:
     """Around a provider's code: an outsider's may break its word and raise anything; it becomes ``Transient``."""
-    try:
-        yield
-    except ProviderError:
-        raise
-    except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        raise Transient(Redactor().clean(text)[:_LONGEST_TEXT]) from error
+    return _FOREIGN
 
 
 def checked(answer: Iterable[IntensityPoint]) -> tuple[IntensityPoint, ...]:
