@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def work(
     *,
     kind: Kind = Kind.MEASURED,
     pue: float = 1.0,
+    **more: Any,
 ) -> list[IntervalRecord]:
     """Intervals one after the other, each ``(power limit, units, g/kWh)``, exactly as the frontier says."""
     rows, at_s = [], 0.0
@@ -65,13 +67,16 @@ def work(
                 series=series() if g_per_kwh is None else series(point(at_s, at_s + seconds + 1, g_per_kwh, kind)),
                 frontier=frontier,
                 pue=pue,
+                **more,
             )
         )
         at_s += seconds
     return rows
 
 
-def standstill(start_s: float, seconds: float, energy_j: float, g_per_kwh: float | None = 100.0) -> IntervalRecord:
+def standstill(
+    start_s: float, seconds: float, energy_j: float, g_per_kwh: float | None = 100.0, **more: Any
+) -> IntervalRecord:
     """An interval without progress."""
     return accounting.interval(
         job_id="job",
@@ -83,6 +88,7 @@ def standstill(start_s: float, seconds: float, energy_j: float, g_per_kwh: float
         power_limit_w=300.0,
         series=series() if g_per_kwh is None else series(point(start_s, start_s + seconds, g_per_kwh)),
         frontier=THREE,
+        **more,
     )
 
 
