@@ -8,8 +8,9 @@ whole paths of past errors (docs/policies.md has the figures). The quantiles say
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,49 +20,66 @@ if TYPE_CHECKING:
     from zeus_core.budget import Slots
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 J_PER_KWH = 3.6e6
 GRAMS = "gCO2eq"
 _TAIL = 32  # slots that stand for all that comes after the last one
+_NONE: Floats = np.empty(0)
 _DIGITS = {GRAMS: 1}  # of a price; money has more
 
 
 @dataclass(frozen=True, eq=False)
 class Horizon:
-    """``seconds`` (n,) of each slot from now on, the median ``price`` (n,) of a kWh in ``unit``; ``low``, ``high``:
-    its 10 and 90 % quantiles.
+    """``seconds`` (n,) of each slot from now on, and the median ``price`` (n,) of a kWh in ``unit``.
 
-    ``tail`` (m,) are prices that are equally likely after the last slot; empty where nothing is known of them, and then
-    the slots' own stand for them. ``pue`` is what each joule of the hardware draws at the meter.
+    ``below`` and ``above`` (n,) say how far its 10 and 90 % quantiles lie from it, in whole per cent of it. ``tail``
+    (m,) are prices that are equally likely after the last slot; empty where nothing is known of them, and then the
+    slots' own stand for them. ``pue`` is what each joule of the hardware draws at the meter.
+
+    Made by ``of``, all is rounded as it is written down, so that a decision can be taken again to the last bit.
     """
 
     seconds: Floats
     price: Floats
-    low: Floats
-    high: Floats
+    below: Ints
+    above: Ints
     tail: Floats
     unit: str = GRAMS
     pue: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.seconds) == len(self.price) == len(self.low) == len(self.high):
-            raise ValueError(
-                "each slot of a horizon has a length, a price and its quantiles, and there is at least one"
-            )
+        if not 0 < len(self.seconds) == len(self.price) == len(self.below) == len(self.above):
+            raise ValueError("each slot of a horizon has a length, a price and its range, and there is at least one")
+
+    @classmethod
+    def of(
+        cls,
+        seconds: Floats,
+        price: Floats,
+        low: Floats,
+        high: Floats,
+        *,
+        tail: Floats = _NONE,
+        unit: str = GRAMS,
+        pue: float = 1.0,
+    ) -> Horizon:
+        digits = _DIGITS.get(unit, 5)
+        price = price.round(digits)
+        below, above = _per_cent(low, price), _per_cent(high, price)
+        return cls(seconds.round(3), price, below, above, tail.round(digits), unit, pue)
+
+    @property
+    def low(self) -> Floats:
+        return self.price + np.abs(self.price) * (self.below / 100.0)
+
+    @property
+    def high(self) -> Floats:
+        return self.price + np.abs(self.price) * (self.above / 100.0)
 
     @property
     def total_s(self) -> float:
         return float(self.seconds.sum())
-
-    def rounded(self) -> Horizon:
-        """As it is written down and read again, so that a decision can be taken again to the last bit.
-
-        The quantiles, which no choice depends on, are kept as whole per cent of the price.
-        """
-        digits = _DIGITS.get(self.unit, 5)
-        price, tail = np.round(self.price, digits), np.round(self.tail, digits)
-        low, high = (price * (1.0 + _per_cent(bound, price) / 100.0) for bound in (self.low, self.high))
-        return Horizon(np.round(self.seconds, 3), price, low, high, tail, self.unit, self.pue)
 
     def slots(self, seconds: float) -> Slots:
         """The first so many ``seconds`` as the solver takes them, its prices in units of ``unit`` per joule."""
@@ -75,7 +93,7 @@ class Horizon:
             length[-1] -= ends[count - 1] - seconds
             count -= bool(length[-1] <= 0 and count > 1)
             return Slots(length[:count], self.price[:count] * per_j, count)
-        later = _spread(self.tail if len(self.tail) else self.price)
+        later = spread(self.tail if len(self.tail) else self.price)
         length = np.concatenate([self.seconds, np.full(len(later), (seconds - ends[-1]) / len(later))])
         return Slots(length, np.concatenate([self.price, later]) * per_j, len(self.price))
 
@@ -84,8 +102,8 @@ class Horizon:
         return {
             "seconds": _runs(self.seconds),
             "price": self.price.tolist(),
-            "low_per_cent": _per_cent(self.low, self.price).tolist(),
-            "high_per_cent": _per_cent(self.high, self.price).tolist(),
+            "below_per_cent": self.below.tolist(),
+            "above_per_cent": self.above.tolist(),
             "tail": self.tail.tolist(),
             "unit": self.unit,
             "pue": self.pue,
@@ -96,37 +114,33 @@ class Horizon:
         """The inverse of ``to_dict``. Raises ``ValueError``, ``KeyError`` or ``TypeError`` on anything else."""
         seconds = np.repeat([run[0] for run in data["seconds"]], [int(run[1]) for run in data["seconds"]])
         price, tail = np.array(data["price"], float), np.array(data["tail"], float)
-        low, high = (price * (1.0 + np.array(data[name]) / 100.0) for name in ("low_per_cent", "high_per_cent"))
-        return cls(seconds.astype(float), price, low, high, tail, data["unit"], data["pue"])
+        below, above = (np.array(data[name], np.int64) for name in ("below_per_cent", "above_per_cent"))
+        return cls(seconds.astype(float), price, below, above, tail, data["unit"], data["pue"])
 
 
 def flat(seconds: float, price: float = 1.0) -> Horizon:
     """All at one price: for what is to be done where nothing is known of the grid."""
     only = np.array([price])
-    return Horizon(np.array([seconds]), only, only, only, np.empty(0))
-
-
-def _spread(prices: Floats) -> Floats:
-    """So many that stand for them, as evenly likely."""
-    if len(prices) <= _TAIL:
-        return prices
-    found: Floats = np.quantile(prices, (np.arange(_TAIL) + 0.5) / _TAIL)
-    return found
-
-
-def _per_cent(bound: Floats, price: Floats) -> NDArray[np.int64]:
-    """How far a bound lies from the price, in whole per cent of it; 0 where the price is 0."""
-    apart = np.divide(bound - price, price, out=np.zeros_like(price), where=price != 0)
-    found: NDArray[np.int64] = np.round(100.0 * apart).astype(np.int64)
-    return found
+    return Horizon.of(np.array([seconds]), only, only, only)
 
 
 def _runs(values: Floats) -> list[list[float]]:
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(values) != 0]))
-    counts = np.diff(np.concatenate([starts, [len(values)]]))
-    return [[float(values[i]), int(n)] for i, n in zip(starts, counts, strict=True)]
+    """[value, how many] of each run of equal ones."""
+    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
+    edges = [0, *starts.tolist(), len(values)]
+    return [[float(values[a]), b - a] for a, b in pairwise(edges)]
 
 
-def spread(prices: Sequence[float]) -> Floats:
-    """The tail of a horizon, of prices that were and are expected."""
-    return _spread(np.array(prices, float))
+def _per_cent(bound: Floats, price: Floats) -> Ints:
+    """How far a bound lies from the price; 0 where the price is 0."""
+    apart = 100.0 * (bound - price)
+    found: Ints = np.divide(apart, np.abs(price), out=np.zeros_like(price), where=price != 0).round().astype(np.int64)
+    return found
+
+
+def spread(prices: Floats) -> Floats:
+    """So many that stand for them, ascending and as evenly likely."""
+    if len(prices) <= _TAIL:
+        return np.sort(prices)
+    found: Floats = np.sort(prices)[((np.arange(_TAIL) + 0.5) * (len(prices) / _TAIL)).astype(np.int64)]
+    return found

@@ -46,7 +46,7 @@ def horizon_of(
         count = int(np.searchsorted(np.cumsum(length), seconds)) + 1
         length, price, low, high = length[:count], price[:count], low[:count], high[:count]
     unit = GRAMS if money is None or prices is None or prices.now is None else prices.now.currency
-    return Horizon(length, price, low, high, tail, unit, pue).rounded()
+    return Horizon.of(length, price, low, high, tail=tail, unit=unit, pue=pue)
 
 
 Columns = tuple[Floats, Floats, Floats, Floats]  # length in seconds, price, low and high
@@ -112,5 +112,5 @@ def _together(carbon: Columns | None, money: Columns | None, minimise: str, per_
 def _tail(outlook: Outlook, price: Floats, minimise: str) -> Floats:
     """Of carbon: what was seen in the last days and is expected of the next; of money what is expected."""
     if minimise != CARBON:
-        return spread(price.tolist())
-    return spread([*(point.g_per_kwh for point in outlook.recent), *price.tolist()])
+        return spread(price)
+    return spread(np.concatenate([[point.g_per_kwh for point in outlook.recent], price]))
