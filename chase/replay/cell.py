@@ -18,17 +18,19 @@ FORECASTS = ("own", "persistence", "yesterday", "perfect", "live")
 class Cell:
     """A job of ``days`` at full power that begins at ``start``, on ``gpus`` cards, on the grid of ``trace``.
 
-    ``trace`` is a file (``chase.replay.trace``) and ``column`` its values' column or scope, empty where it has one only.
-    ``profile`` is a shipped profile's name, a profile file, or a run of a sweep, ``FILE.csv:network=...,batch_size=...``
-    (``chase.replay.profiles``). ``policy`` is a name of ``[policy]``, with the section's other keys in ``settings``, or
-    one of ``CLOSED``, of which all but the first take ``max_slowdown``, "zeus-eta" an ``eta`` instead.
+    ``trace`` is a file (``chase.replay.trace``) and ``column`` the column or the scope of its values, empty where there
+    is one only. ``profile`` is a shipped profile's name, a profile file, or a run of a sweep, as
+    ``FILE.csv:network=resnet50,batch_size=128`` (``chase.replay.profiles``). ``policy`` is a name of ``[policy]``, with
+    the section's other keys in ``settings``, or one of ``CLOSED``, of which all but the first take ``max_slowdown``,
+    "zeus-eta" an ``eta`` instead.
 
     ``forecast`` is what the planner sees of the days ahead: "own" is production's, "persistence" that what is now
     stays, "yesterday" that each hour is as the day before, "perfect" what will come; all but our own are certain of
-    themselves. "live" is our own, asked anew at each value instead of made once for the grid: the same, and slow. The value of an interval is known ``delay_s`` after it began; of the share ``first_words`` of them
-    something else is said first, and corrected within a day. With ``shuffle`` decisions go by the trace in an order
-    drawn from that seed, and accounts by the true one: the placebo. ``interval_s`` is between two ticks; without it
-    there is one whenever something can have changed. A host's power is ``host_power_w`` of the settings.
+    themselves. "live" is our own, asked anew at each value instead of made once for the grid: the same, and slow. The
+    value of an interval is known ``delay_s`` after it began; of the share ``first_words`` of them something else is
+    said first, and corrected within about a day. With ``shuffle`` decisions go by the trace in an order drawn from that
+    seed, and accounts by the true one: the placebo. ``interval_s`` is between two ticks; without it there is one
+    whenever something can have changed. A host's power is ``host_power_w`` of the settings.
     """
 
     trace: str

@@ -1,4 +1,4 @@
-"""What the planner of a replay sees of the days ahead: our own forecast, made once for a grid and kept, or a simple one.
+"""What the planner of a replay sees of the days ahead: our own forecast, made once for a grid, or a simple one.
 
 A refit of our own takes tens of milliseconds, and a sweep asks for each hour of a grid thousands of times: so what
 production's forecaster says at each hour is written down, a week's hours in a file, when somebody first needs it, by
@@ -110,7 +110,8 @@ class _OnGrid:
 def _edges(trace: Trace) -> Floats:
     """Where steps begin, in seconds since the epoch, also after the trace."""
     beyond = int(2 * HORIZON.total_seconds() / trace.step_s)
-    return trace.start_s + np.arange(len(trace) + beyond + 1) * trace.step_s
+    found: Floats = trace.start_s + np.arange(len(trace) + beyond + 1) * trace.step_s
+    return found
 
 
 class Perfect(_OnGrid):
@@ -196,7 +197,8 @@ class Table:
     def row(self, i: int) -> Rows:
         """(3, leads), when step i is the last that is known. Made, and kept, if it is not there."""
         chunk = self._chunks.get(i // ORIGINS)
-        return (self.chunk(i // ORIGINS) if chunk is None else chunk)[i % ORIGINS]
+        row: Rows = (self.chunk(i // ORIGINS) if chunk is None else chunk)[i % ORIGINS]
+        return row
 
     def chunk(self, number: int) -> Rows:
         """The rows of ``ORIGINS`` steps."""

@@ -1,7 +1,8 @@
 """The curve of a job's GPUs, by name: a shipped profile, a profile file, or a row of a published sweep.
 
-``FILE.csv:key=value,...`` is a sweep: one row for each power limit, with ``power_limit`` in W, ``time_per_epoch`` in s and
-``average_power`` in W, as in the Zeus artifact's ``summary_power_GPU.csv``; the keys are columns that tell its runs apart.
+``FILE.csv:key=value,...`` is a sweep: one row for each power limit, with ``power_limit`` in W, ``time_per_epoch`` in s
+and ``average_power`` in W, as in the Zeus artifact's ``summary_power_GPU.csv``; the keys are columns that tell its runs
+apart.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def profile_of(name: str) -> GpuProfile:
     """Raises ``ChaseError`` for what is no profile, saying what there is."""
     path, _, row = name.partition(".csv:")
     try:
-        profile = profile_from_sweep(Path(f"{path}.csv"), **_row_of(name, row)) if row else _shipped(name)
+        profile = profile_from_sweep(Path(f"{path}.csv"), _row_of(name, row)) if row else _shipped(name)
     except ProfileError as error:
         raise ChaseError(str(error)) from error
     return monotone(profile)
 
 
-def profile_from_sweep(path: Path, *, idle_w: float | None = None, **wanted: str) -> GpuProfile:
+def profile_from_sweep(path: Path, wanted: Mapping[str, str], *, idle_w: float | None = None) -> GpuProfile:
     """The sweep whose columns are as ``wanted``: a unit is an epoch, and the highest limit is the reference.
 
     ``idle_w`` is what the card draws without work; half of the least draw measured unless given. Raises

@@ -204,8 +204,8 @@ class World:
             return left / rate, True
         if now + timedelta(seconds=seconds) > self.inputs.trace.end:
             raise ChaseError(
-                f"{self.cell.trace} ends at {_day(self.inputs.trace.end)}, before the job of {self.cell.days:g} days from"
-                f" {_day(self.cell.start)} on is done: begin earlier, make it shorter, or allow less of a slowdown"
+                f"{self.cell.trace} ends at {_day(self.inputs.trace.end)}, before the job of {self.cell.days:g} days"
+                f" from {_day(self.cell.start)} on is done: begin earlier, make it shorter, or allow less of a slowdown"
             )
         return seconds, False
 
@@ -292,6 +292,16 @@ def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: in
         ticks=ticks,
         wall_s=time.perf_counter() - began_s,
     )
+
+
+_RANGES = (
+    ("days", 1e-3, 3660.0),
+    ("gpus", 1, 64),
+    ("pue", 1.0, 5.0),
+    ("delay_s", 0.0, _DAY_S),
+    ("first_words", 0.0, 1.0),
+    ("interval_s", 1.0, _DAY_S),
+)
 
 
 def _check(cell: Cell) -> None:
