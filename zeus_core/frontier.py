@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -181,6 +181,11 @@ class Frontier:
     def hull(self) -> tuple[OperatingPoint, ...]:
         """The lower convex hull of (rate, power), fastest first, down to the point of least energy per unit."""
         return lower_hull(self.pareto)
+
+    @cached_property
+    def notes(self) -> dict[Hashable, Any]:
+        """For those who work out something else from the points alone, and want to do so once."""
+        return {}
 
     @property
     def fastest(self) -> OperatingPoint:

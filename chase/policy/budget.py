@@ -58,6 +58,7 @@ class Planned:
     allowance: Allowance
     horizon: Horizon
     levels: Levels
+    points: tuple[OperatingPoint | None, ...]  # of the levels; a pause has none
     slots: Slots
     plan: Plan
 
@@ -82,27 +83,39 @@ def allowance(rules: Rules, progress: Progress, frontier: Frontier) -> Allowance
 
 def planned(given: PolicyInput, frontier: Frontier) -> Planned:
     """The plan for all that is left. Without a horizon all times are taken to be alike."""
-    from zeus_core.budget import Levels, solve
+    from zeus_core.budget import solve
 
     allowed_, horizon = allowance(given.rules, given.progress, frontier), given.horizon
     if horizon is None:
         horizon = flat(allowed_.seconds)
-    levels = Levels.of(plannable(given, frontier), host_w=given.host_w, paused_w=given.paused_w)
+    levels, points = _levels(given, frontier)
     slots = horizon.slots(allowed_.seconds)
-    return Planned(allowed_, horizon, levels, slots, solve(levels, slots, allowed_.work, may_end=allowed_.ends))
+    return Planned(allowed_, horizon, levels, points, slots, solve(levels, slots, allowed_.work, may_end=allowed_.ends))
+
+
+def _levels(given: PolicyInput, frontier: Frontier) -> tuple[Levels, tuple[OperatingPoint | None, ...]]:
+    from zeus_core.budget import Levels
+
+    rules = given.rules
+    key = ("levels", rules.min_power_limit_w, rules.max_power_limit_w, given.host_w, given.paused_w)
+    if key not in frontier.notes:
+        levels = Levels.of(plannable(given, frontier), host_w=given.host_w, paused_w=given.paused_w)
+        frontier.notes[key] = levels, tuple(map(frontier.at, levels.settings))
+    found: tuple[Levels, tuple[OperatingPoint | None, ...]] = frontier.notes[key]
+    return found
 
 
 def choose(given: PolicyInput, frontier: Frontier) -> Choice:
     if given.horizon is None and given.rules.without_signal == SPEED:
         return without_signal(given, frontier)
     made = planned(given, frontier)
-    level, until_s, code, why = _level(given, frontier, made)
+    level, until_s, code, why = _level(given, made)
     setting = made.levels.settings[level]
     reason = f"{_situation(given, made)}: {setting} {why}"
     return Choice(setting, _mode(made.levels, level), code, reason, _candidates(frontier, made), until_s)
 
 
-def _level(given: PolicyInput, frontier: Frontier, made: Planned) -> tuple[int, float | None, str, str]:
+def _level(given: PolicyInput, made: Planned) -> tuple[int, float | None, str, str]:
     """The level to run at now, for how long if not for the whole slot, a code and why."""
     plan, slot_s = made.plan, float(made.slots.seconds[0])
     if not plan.met:
@@ -124,7 +137,7 @@ def _level(given: PolicyInput, frontier: Frontier, made: Planned) -> tuple[int, 
     wait_s = min(given.rules.dwell_s - given.since_s, slot_s)
     if wait_s > 0 and _in_time(made, held, wait_s):
         return held, wait_s, "dwell", f"is kept for another {wait_s:.0f} s (minimum dwell)"
-    if _within_doubt(frontier, made, held, level) and _in_time(made, held, slot_s):
+    if _within_doubt(made, held, level) and _in_time(made, held, slot_s):
         text = f"is kept: {made.levels.settings[level]} would gain less than the profile's own error"
         return held, None, "hysteresis", text
     return level, until_s, "plan", _worth(made)
@@ -141,11 +154,11 @@ def _in_time(made: Planned, level: int, seconds: float) -> bool:
     return left <= fastest * (made.allowance.seconds - seconds) * (1 + 1e-12)
 
 
-def _within_doubt(frontier: Frontier, made: Planned, held: int, level: int) -> bool:
+def _within_doubt(made: Planned, held: int, level: int) -> bool:
     """Whether what is gained is less than one standard error of the two powers that are compared."""
     cost = _running_cost(made)
     gain = cost[held] - cost[level]
-    doubt_w = math.hypot(*(_error_w(frontier.at(made.levels.settings[k])) for k in (held, level)))
+    doubt_w = math.hypot(_error_w(made.points[held]), _error_w(made.points[level]))
     return gain < abs(float(made.slots.price[0])) * doubt_w
 
 
@@ -162,7 +175,7 @@ def _running_cost(made: Planned) -> list[float]:
 
 def _candidates(frontier: Frontier, made: Planned) -> tuple[Candidate, ...]:
     """Fastest first; costs are per hour, in the horizon's unit."""
-    rows = zip(map(frontier.at, made.levels.settings), _running_cost(made), strict=True)
+    rows = zip(made.points, _running_cost(made), strict=True)
     return tuple(
         Candidate(p.setting, p.seconds_per_unit, p.joules_per_unit, frontier.slowdown(p), cost * _HOUR_S)
         for p, cost in reversed(list(rows))
@@ -175,7 +188,7 @@ def _mode(levels: Levels, level: int) -> str:
         return PAUSED
     if level == levels.fastest:
         return SPEED
-    return EFFICIENCY if level == levels.runs_from else BETWEEN
+    return EFFICIENCY if level <= levels.ends_from else BETWEEN
 
 
 def _situation(given: PolicyInput, made: Planned) -> str:
