@@ -8,9 +8,8 @@ from dataclasses import replace
 from chase.events import EventLog
 from chase.frontiers import original_w
 from chase.jobs import Job
-from chase.node_cap import Fitted, Member, Part, Place, fitted, parts
-from chase.policy import PROFILING, Choice, PolicyInput, allowance, under_cap
-from chase.policy.choosing import plannable
+from chase.node_cap import Fitted, Member, Part, Place, breaks_budget, fitted, parts
+from chase.policy import PROFILING, Choice, PolicyInput, under_cap
 from chase.wishes import joint_wishes
 from zeus_core.actuation.base import GpuState
 
@@ -25,7 +24,7 @@ class CapKeeper:
 
     def keep(self, cap_w: float, groups: Iterable[Sequence[Member]], interval_s: float) -> dict[str, Weighed]:
         """What changes for the jobs that must give way; ``groups`` are those that share GPUs, ``interval_s`` a tick."""
-        found = parts(groups)
+        found = parts(groups, interval_s)
         fit = fitted(found, cap_w)
         self._tell(fit, cap_w)
         return {
@@ -56,7 +55,7 @@ class CapKeeper:
     def _moved(self, member: Member, place: Place, fit: Fitted, cap_w: float, interval_s: float) -> Weighed:
         beaten = _beaten(member, place, interval_s)
         if beaten:
-            text = f"max_node_power_w {cap_w:g} W goes before {beaten}"
+            text = f"{member.name} is slowed: max_node_power_w {cap_w:g} W goes before {beaten}"
             self._events("cap-beats-budget", "warning", text, job_id=member.id, once=True)
         given = replace(member.given, capped=place.setting, cap_note=_note(place, fit, cap_w, beaten))
         return given, under_cap(given, member.choice)
@@ -78,6 +77,7 @@ def members(
         measured = choice.mode == PROFILING
         return Member(
             job.id,
+            job.name,
             given,
             choice,
             {s.uuid: _limit_w(s, None if measured else wishes[s.uuid].power_limit_w, bound=bound) for s in mine},
@@ -123,9 +123,6 @@ def _beaten(member: Member, place: Place, interval_s: float) -> str:
     if place.stage == 1 and rules.min_power_limit_w is not None:
         return f"its min_power_limit_w {rules.min_power_limit_w:g} W"
     if rules.name == "budget":
-        left = allowance(rules, given.progress, frontier)
-        fastest = plannable(given, frontier)[0].rate
-        late = left.work - point.rate * interval_s > fastest * (left.seconds - interval_s) * (1 + 1e-9)
-        return "its budget, which is used up" if late else ""
+        return "its budget, which is used up" if breaks_budget(given, frontier, point, interval_s) else ""
     slowed = rules.max_slowdown is not None and frontier.slowdown(point) > rules.max_slowdown + 1e-9
     return f"its max_slowdown {rules.max_slowdown:g}" if slowed else ""

@@ -521,7 +521,8 @@ class Controller:
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
         job.until_s = choice.until_s
         job.in_force = self._in_force(job, applied)
-        self._book.refused(job, _why_not_in_force(job, choice, applied))
+        capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
+        self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
 
     def _in_force(self, job: Job, applied: Mapping[str, Applied]) -> Setting | None:
         """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""

@@ -18,7 +18,7 @@ Nothing is done to a job that must be left as it was found, and to GPUs that can
 
 Losses are added up where all that can give way have one, in one unit. Otherwise it is lost time, and that of a planned
 job is its loss in full GPU-seconds of its work, loss / (mu r) for each of its GPUs: less than the time where it has
-slack, and all of it where it has none.
+slack. Where a tick at (r', P') would break the budget no price is high enough: all of the time counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chase.horizon import J_PER_KWH
-from chase.policy import PROFILING, Choice, PolicyInput
+from chase.policy import PROFILING, Choice, PolicyInput, allowance
+from chase.policy.choosing import plannable
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
 STAGES = 3
@@ -48,6 +49,7 @@ class Member:
     """
 
     id: str
+    name: str
     given: PolicyInput
     choice: Choice
     limits_w: Mapping[str, float]
@@ -93,9 +95,9 @@ class Fitted:
     met: bool
 
 
-def parts(groups: Iterable[Sequence[Member]]) -> tuple[Part, ...]:
-    """One for each group of jobs that share GPUs."""
-    return tuple(_part(tuple(group)) for group in groups)
+def parts(groups: Iterable[Sequence[Member]], tick_s: float) -> tuple[Part, ...]:
+    """One for each group of jobs that share GPUs; ``tick_s`` is how long what is chosen holds at least."""
+    return tuple(_part(tuple(group), tick_s) for group in groups)
 
 
 def fitted(parts: Sequence[Part], cap_w: float) -> Fitted:
@@ -135,14 +137,14 @@ def _before(part: Part, places: Sequence[Place]) -> Place:
     return next((place for place in places if capped is not None and place.setting == capped), part.wish)
 
 
-def _part(members: tuple[Member, ...]) -> Part:
+def _part(members: tuple[Member, ...], tick_s: float) -> Part:
     """What is known of one job by itself, else its power limits."""
     only = members[0]
     point = _point(only) if len(members) == 1 else None
     if any(member.bound or member.choice.code in _UNTOUCHED for member in members):
         return Part(members, (_as_limited(members),))
     if point is not None and only.given.frontier is not None:
-        return _known(only, only.given.frontier, point)
+        return _known(only, only.given.frontier, point, tick_s)
     if only.choice.setting is not None and only.choice.setting.paused and only.given.paused_w is not None:
         return Part(members, (Place(None, only.given.paused_w),))
     return Part(members, (*_lower_limits(members), _as_limited(members)))
@@ -156,20 +158,31 @@ def _point(member: Member) -> OperatingPoint | None:
     return frontier.at(setting)
 
 
-def _known(member: Member, frontier: Frontier, wish: OperatingPoint) -> Part:
+def _known(member: Member, frontier: Frontier, wish: OperatingPoint, tick_s: float) -> Part:
     host_w, floor_w = member.given.host_w, member.given.rules.min_power_limit_w or 0.0
     mu, price, unit = _worth(member, wish)
     gpus = len(member.limits_w)
+    points = frugal_first(frontier.points, wish)
+    broken = {point for point in points if breaks_budget(member.given, frontier, point, tick_s)}
 
     def place(point: OperatingPoint) -> Place:
         slower, saved_w = wish.rate - point.rate, wish.power_w - point.power_w
         loss = max(mu * slower - price * saved_w, _LEAST * mu * slower)
-        time = gpus * (loss / (mu * wish.rate) if unit else slower / wish.rate)
+        time = gpus * (loss / mu if unit and point not in broken else slower) / wish.rate
         below = point.setting.power_limit_w is not None and point.setting.power_limit_w < floor_w
         return Place(point.setting, point.power_w + host_w, time, loss, stage=1 if below else 0)
 
-    lower = [place(point) for point in frugal_first(frontier.points, wish)]
-    return Part((member,), (*lower, Place(None, wish.power_w + host_w)), unit)
+    places = (*map(place, points), Place(None, wish.power_w + host_w))
+    return Part((member,), places, None if broken else unit)
+
+
+def breaks_budget(given: PolicyInput, frontier: Frontier, point: OperatingPoint, tick_s: float) -> bool:
+    """Whether after another tick there the rest could no longer be done in time, even at the fastest."""
+    if given.rules.name != "budget":
+        return False
+    left = allowance(given.rules, given.progress, frontier)
+    fastest = plannable(given, frontier)[0].rate
+    return left.work - point.rate * tick_s > fastest * (left.seconds - tick_s) * (1 + 1e-9)
 
 
 def frugal_first(points: Iterable[OperatingPoint], wish: OperatingPoint) -> list[OperatingPoint]:
@@ -188,8 +201,7 @@ def frugal_first(points: Iterable[OperatingPoint], wish: OperatingPoint) -> list
 def _worth(member: Member, wish: OperatingPoint) -> tuple[float, float, str | None]:
     """What the module's notation calls mu and c, for a second, and their unit; no unit where the choice is of no plan.
 
-    The cost that a plan gives a candidate is c P - mu r for an hour. A job without slack has none: there is no price at
-    which it would lose time.
+    The cost that a plan gives a candidate is c P - mu r for an hour.
     """
     given = member.given
     cost = next((found.cost for found in member.choice.candidates if found.setting == wish.setting), None)
