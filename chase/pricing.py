@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -12,6 +12,7 @@ from providers.base import IntensityPoint, Kind, P, PriceSeries, Series
 
 J_PER_KWH = 3.6e6
 ASSUMED = "assumed"  # a price that was not published for this time, such as yesterday's
+_INSTANT_S = 1e-6  # times are kept in microseconds
 _RANK = {kind: rank for rank, kind in enumerate(Kind)}  # declared from the best to the least
 _START = attrgetter("start")
 
@@ -44,12 +45,15 @@ def price(series: Series, start: datetime, end: datetime) -> Price | None:
     A part that the series has a gap in is taken to be like the rest, and the price is then an estimate at best.
     """
     parts = _parts(series.points, start, end)
-    known_s = sum(seconds for seconds, _ in parts)
-    if known_s <= 0:
+    if not parts:
         return None
+    known_s = sum(seconds for seconds, _ in parts)
+    if len(parts) == 1 and known_s >= seconds_in(start, end) - _INSTANT_S:  # nearly every interval, and worth its line
+        point = parts[0][1]
+        return Price(point.g_per_kwh, point.kind, point.source)
     mean = sum(seconds * point.g_per_kwh for seconds, point in parts) / known_s
     kinds = [point.kind for _, point in parts]
-    if known_s < seconds_in(start, end) - 1e-6:
+    if known_s < seconds_in(start, end) - _INSTANT_S:
         kinds.append(Kind.ESTIMATED)
     return Price(mean, worst(kinds), _named(point.source for _, point in parts))
 
@@ -57,11 +61,11 @@ def price(series: Series, start: datetime, end: datetime) -> Price | None:
 def paid(series: PriceSeries, start: datetime, end: datetime) -> Paid | None:
     """The mean price over ``[start, end)``, as ``price``; a part that is not published makes it an assumption."""
     parts = _parts(series.points, start, end)
-    known_s = sum(seconds for seconds, _ in parts)
-    if known_s <= 0:
+    if not parts:
         return None
+    known_s = sum(seconds for seconds, _ in parts)
     mean = sum(seconds * point.price_per_kwh for seconds, point in parts) / known_s
-    whole = known_s >= seconds_in(start, end) - 1e-6
+    whole = known_s >= seconds_in(start, end) - _INSTANT_S
     return Paid(mean, parts[0][1].currency, _named(p.market.value for _, p in parts) if whole else ASSUMED)
 
 
@@ -88,17 +92,17 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _parts(points: Sequence[P], start: datetime, end: datetime) -> list[tuple[float, P]]:
-    """The points that hold within ``[start, end)``, each with for how many seconds of it."""
-    steps = ((seconds_in(max(start, a), min(end, b)), point) for a, b, point in _steps(points, start, end))
-    return [(seconds, point) for seconds, point in steps if seconds > 0]
+    """The points that hold within ``[start, end)``, each with for how many seconds of it.
 
-
-def _steps(points: Sequence[P], start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime, P]]:
-    """Each point with the time it holds for: until its end, or until the next one begins."""
-    first = max(0, bisect_right(points, start, key=_START) - 1)
-    for i in range(first, len(points)):
+    A point holds until its end, or until the next one begins.
+    """
+    parts: list[tuple[float, P]] = []
+    for i in range(max(0, bisect_right(points, start, key=_START) - 1), len(points)):
         point = points[i]
         if point.start >= end:
-            return
-        following = points[i + 1].start if i + 1 < len(points) else point.end
-        yield point.start, min(point.end, following), point
+            break
+        until = min(point.end, points[i + 1].start, end) if i + 1 < len(points) else min(point.end, end)
+        seconds = (until - max(point.start, start)).total_seconds()
+        if seconds > 0:
+            parts.append((seconds, point))
+    return parts
