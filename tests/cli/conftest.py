@@ -192,6 +192,7 @@ def service(service_folder):
     config.write_text(
         f'[service]\nstate_dir = "{service_folder}/state"\nrun_dir = "{service_folder}/run"\n'
         f'region = "{write_region(service_folder)}"\n[control]\ninterval_s = 1\n'
+        '[policy]\nname = "threshold"\n'
     )
     socket = service_folder / "run" / "chase.sock"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("CHASE_")}

@@ -15,7 +15,7 @@ def test_show_lists_every_setting(run):
     rows = json.loads(run("config", "show", "--json").stdout)
     values = {row["key"]: row["value"] for row in rows}
     assert values["control.interval_s"] == 10.0
-    assert values["policy.name"] == "threshold"
+    assert values["policy.name"] == "budget"
     assert values["region.id"] == "gb"
     assert len(values) == len(rows)
     assert "control.interval_s" in run("config", "show").stdout

@@ -76,7 +76,9 @@ class Bench:
             "service.run_dir": folder,
         }
         overrides = {**defaults, **{key.replace("__", "."): value for key, value in settings.items()}}
-        self.loaded = load(region="gb", overrides=overrides, env={})
+        policy = folder / "policy.toml"  # a file, so that a job may wish for another
+        policy.write_text('[policy]\nname = "threshold"\n')
+        self.loaded = load(service_file=policy, region="gb", overrides=overrides, env={})
         region = RegionConfig(
             id="test",
             name="Test",
