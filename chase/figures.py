@@ -50,7 +50,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
+    return f"{round(share, 3) + 0.0:.1%}".replace("%", " %")  # no minus before a zero
 
 
 def share_of(part: float, whole: float | None) -> float | None:

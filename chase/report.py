@@ -112,8 +112,9 @@ def parts(account: Account) -> str:
         return ""
     saved, efficiency, timing = (percent(share) for share in shares if share is not None)
     doubt = share_of(account.saved_grams_sd or 0.0, account.reference_grams) or 0.0
-    less = f"less carbon, {saved} ± {percent(doubt)}" if doubt >= _EQUAL else f"less carbon, {saved}"
-    return f"{less}: {efficiency} as the best fixed setting that ends when we did, {timing} by timing"
+    give_or_take = f" ± {percent(doubt)}" if doubt >= _EQUAL else ""
+    of_it = f"{efficiency} efficiency (as the best fixed setting that ends when it did), {timing} timing"
+    return f"carbon saved: {saved}{give_or_take} of full power's; {of_it}"
 
 
 def _told(summary: JobSummary, units: str) -> Iterator[tuple[str, str]]:
@@ -167,7 +168,7 @@ def _compared(summary: JobSummary) -> Iterator[tuple[str, str]]:
 
 
 def _saved(summary: JobSummary) -> Iterator[tuple[str, str]]:
-    what = ("", ": the best fixed setting that ends when we did", ": the rest, when it was fast and when slow")
+    what = ("", ": the best fixed setting that ends when it did", ": the rest, when it was fast and when slow")
     for name, text in zip(_PARTS, what, strict=True):
         amount, spread = getattr(summary, f"{name}_grams"), getattr(summary, f"{name}_grams_sd")
         if amount is None:

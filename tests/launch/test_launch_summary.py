@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chase.client.messages import Summary
-from chase.figures import count, duration, energy, grams
+from chase.figures import count, duration, energy, grams, grams_about, money, small_grams
 from chase.launch.summary import lines
 
 MORE = "more: chase report ab12; why: chase decisions --job ab12"
@@ -36,6 +37,27 @@ def test_a_full_summary_is_three_lines():
     assert saving.startswith("against the same 10 steps at full power (1 kJ, 100 g CO2eq): ")
     assert saving.endswith(": 12.0 % less energy, 10.0 % less carbon, 25.0 % slower")
     assert why == MORE
+
+
+def test_a_saving_is_said_in_its_parts():
+    """With its uncertainty, of what, and how much of it a fixed setting would save; not where a part is unknown."""
+    known = {"saved_grams": 10.0, "saved_grams_sd": 1.2, "efficiency_grams": 12.5, "timing_grams": -2.5}
+    _, _, parts, _ = _lines(replace(FULL, **known))
+    assert parts == (
+        "carbon saved: 10.0 % ± 1.2 % of full power's; "
+        "12.5 % efficiency (as the best fixed setting that ends when it did), -2.5 % timing"
+    )
+    assert len(_lines(replace(FULL, **{**known, "timing_grams": None}))) == 3
+    assert "±" not in _lines(replace(FULL, **{**known, "saved_grams_sd": None}))[2]
+
+
+def test_host_and_money_are_said_where_there_are_any():
+    """The host's energy is said to be configured; a comparison of energy is of both, one of money in its currency."""
+    more = {"host_energy_j": 120.0, "reference_host_energy_j": 100.0, "cost": 1.5, "reference_cost": 2.0}
+    cost, saving, _ = _lines(replace(FULL, **more, currency="EUR"))
+    assert cost.endswith("880 J (mixed), 120 J of the host (configured), 90 g CO2eq, 1.50 EUR")
+    assert "(1.1 kJ, 100 g CO2eq, 2.00 EUR)" in saving
+    assert saving.endswith(": 9.1 % less energy, 10.0 % less carbon, 25.0 % cheaper, 25.0 % slower")
 
 
 def test_an_empty_summary_says_so():
@@ -113,6 +135,26 @@ def test_durations_are_as_people_say_them(seconds, shown):
     assert duration(seconds) == shown
 
 
+@pytest.mark.parametrize(
+    ("amount", "spread", "shown"),
+    [
+        (167.3, 50.9, "167 ± 51 g CO2eq"),
+        (1.234, 0.05678, "1.234 ± 0.057 g CO2eq"),
+        (-12.0, 3400.0, "-0.0 ± 3.4 kg CO2eq"),
+        (5.0, 0.0, "5 g CO2eq"),
+    ],
+)
+def test_an_uncertain_figure_has_no_more_places_than_it_deserves(amount, spread, shown):
+    """Two figures of the spread, and the amount in the same unit and to the same place."""
+    assert grams_about(amount, spread) == shown
+
+
+def test_small_and_large_figures_keep_their_size():
+    """A sample's emissions in micrograms, a kilowatt hour's price in cents of its currency."""
+    assert [small_grams(value) for value in (2.4e-5, 0.0042, 3.0)] == ["24 µg CO2eq", "4.2 mg CO2eq", "3 g CO2eq"]
+    assert [money(value, "EUR") for value in (1234.5, -0.0123, 0.0)] == ["1,234.50 EUR", "-0.012 EUR", "0.00 EUR"]
+
+
 def test_counts_have_their_unit():
     """Whole numbers without a point, thousands apart."""
     assert count(1_200_000.0, "samples") == "1,200,000 samples"
@@ -133,10 +175,19 @@ numbers = st.none() | st.floats(0, 1e15)
         reference_energy_j=numbers,
         reference_grams=st.none() | st.floats(-1e15, 1e15),
         slowdown=st.none() | st.floats(-1, 1e6),
+        host_energy_j=numbers,
+        reference_host_energy_j=numbers,
+        cost=st.none() | st.floats(-1e15, 1e15),
+        reference_cost=st.none() | st.floats(-1e15, 1e15),
+        currency=st.sampled_from([None, "EUR"]),
+        saved_grams=st.none() | st.floats(-1e15, 1e15),
+        saved_grams_sd=numbers,
+        efficiency_grams=st.none() | st.floats(-1e15, 1e15),
+        timing_grams=st.none() | st.floats(-1e15, 1e15),
     )
 )
 def test_any_summary_can_be_said(summary):
     """No summary that may come over the socket breaks the last lines of a run, or makes an empty one."""
     said = _lines(summary)
-    assert 2 <= len(said) <= 3
+    assert 2 <= len(said) <= 4
     assert all(line and "  " not in line and not re.search(r"\b(None|nan|inf)\b", line) for line in said)
