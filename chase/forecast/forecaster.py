@@ -36,7 +36,7 @@ class Forecaster:
     def learn(self, observed: Collection[IntensityPoint], issued: Collection[IntensityPoint] = ()) -> None:
         """What there is to know: ``observed`` in place of what was given before, in any order, and of ``issued`` how
         good a source's forecasts have been (each with its ``issued_at``, several vintages of one time). Of both the
-        last 28 days count.
+        last 28 days count: of what was observed those before the newest, so that time alone changes nothing.
         """
         self._observed, self._issued = tuple(observed), tuple(issued)
 
@@ -57,7 +57,9 @@ class Forecaster:
         from chase.forecast.engine import Engine
         from chase.forecast.steps import Clockwork, Points
 
-        observed = [point for point in self._observed if at - _WINDOW < point.end and _was_seen(point, at)]
+        seen = [point for point in self._observed if _was_seen(point, at)]
+        newest = max((point.end for point in seen), default=at)
+        observed = [point for point in seen if newest - _WINDOW < point.end]
         issued = [point for point in self._issued if at - _WINDOW < point.end and _was_said(point, at)]
         if self._engine is None or self._engine_of != (observed, issued):
             points = Points.of(observed)

@@ -110,8 +110,7 @@ class _OnGrid:
 def _edges(trace: Trace) -> Floats:
     """Where steps begin, in seconds since the epoch, also after the trace."""
     beyond = int(2 * HORIZON.total_seconds() / trace.step_s)
-    found: Floats = trace.start_s + np.arange(len(trace) + beyond + 1) * trace.step_s
-    return found
+    return np.arange(len(trace) + beyond + 1, dtype=np.float64) * trace.step_s + trace.start_s
 
 
 class Perfect(_OnGrid):

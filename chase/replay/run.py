@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from chase.accounting import JobSummary
+from chase.accounting import JobSummary, reprice
 from chase.clock import ManualClock
 from chase.config import Config, RegionConfig
 from chase.controller import Controller
@@ -38,10 +38,11 @@ from chase.replay.forecasts import Forecasts, forecasts
 from chase.replay.profiles import profile_of
 from chase.replay.reference import Cost, Reference
 from chase.replay.trace import Trace, load_trace
+from chase.report import summary_of
 from chase.signal import GridSignal
 from chase.store import Store
 from chase.store.writer import Tuning
-from providers.base import Scope, Signal
+from providers.base import Scope, Series, Signal
 from zeus_core.frontier import Frontier
 from zeus_core.gpus.profiles import GpuProfile
 from zeus_core.gpus.simulated import SimulatedSystem
@@ -118,7 +119,7 @@ class World:
         self.said = publication(inputs.seen, cell.delay_s, cell.first_words)
         self.units = inputs.reference.units
         self.ticks = self.decisions = self._polled = 0
-        self.peak_w = 0.0
+        self.peak_w, self._odd = 0.0, False
         self._paces: dict[tuple[float, ...], tuple[float, float]] = {}
         system = SimulatedSystem(inputs.profile, cell.gpus, monotonic=self.clock.monotonic)
         self.cards, self.actuator = system.cards, Cards(system.cards)
@@ -146,6 +147,7 @@ class World:
             limits=limits,
             store=self.store,
             wants=(self.said.trace.signal, Scope(_scope(self.said.trace))),
+            on_event=self._note,
             forecaster=expected.forecaster,
         )
         since = self.clock.now() - timedelta(hours=limits.history_h)
@@ -210,26 +212,45 @@ class World:
         return seconds, False
 
     def _until_news(self, now: datetime) -> float:
-        """Seconds until the next value comes out."""
-        said = self.said
-        if said.count(now) >= len(said.trace):
-            return said.trace.step_s
-        out = said.trace.starts[said.count(now)] + timedelta(seconds=said.delay_s)
-        return (out - now).total_seconds()
+        """Seconds until the next step begins, which has a price of its own, or the next value comes out."""
+        trace, out = self.said.trace, self.said.count(now)
+        waits = [trace.step_s - (now - trace.start).total_seconds() % trace.step_s]
+        if self.cell.delay_s and out < len(trace):
+            waits.append((trace.starts[out] - now).total_seconds() + self.cell.delay_s)
+        return min(waits)
 
     def _event(self, job: Job, done: float) -> None:
-        if self.said.count(self.clock.now()) > self._polled:
-            self._polled = self.said.count(self.clock.now())
-            self.signal.poll()
+        self._poll()
         self.controller.report(job.id, _OWNER, min(done, self.units))
         self.controller.tick()
         self.ticks += 1
 
+    def _poll(self) -> None:
+        """Where something has come out since."""
+        out = self.said.count(self.clock.now())
+        if out > self._polled:
+            self._polled = out
+            self.signal.poll()
+
     def _end(self, job: Job) -> Cost:
-        self.signal.poll()
+        self._poll()
         summary, self.decisions = self.controller.end(job.id, _OWNER, "done", self.units)
+        if self._odd or self.cell.delay_s or self.cell.first_words or self.cell.shuffle is not None:
+            summary = self._by_the_last_word()
         self.controller.close()
         return _cost(summary, self.peak_w, self.actuator.switches)
+
+    def _by_the_last_word(self) -> JobSummary:
+        """What the service finds out in the days after: the true trace, which not all has been said of by now."""
+        truth, rows = publication(self.inputs.trace, 0.0, 0.0), self.store.intervals(job=_JOB)
+        known = Series(truth.between(rows[0].start, rows[-1].end, self.inputs.trace.end))
+        rows = reprice(rows, known, pue=self.cell.pue)
+        self.store.update_prices(rows)
+        return summary_of(self.store, _JOB, rows)
+
+    def _note(self, code: str, *_: object, **__: object) -> None:
+        """An odd value is held back from decisions and accounts; the trace says that it was right."""
+        self._odd |= code == "outlier-held"
 
 
 def _cost(summary: JobSummary, peak_w: float, switches: int) -> Cost:
