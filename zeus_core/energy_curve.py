@@ -62,8 +62,7 @@ class Reading:
     lost: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     """One sample. ``began`` is before the counter was read and ``at`` after."""
 
     began: float
@@ -89,35 +88,46 @@ class EnergyCurve:
         self._power: tuple[float, float] | None = None  # time and value of the last power reading
         self._method: Method | None = None  # of the piece booked last
         self._first_at = math.inf
+        self._looked_at: float | None = None  # when the GPU last answered
         self._failing = False
         self._lost = False
+        self._reading = self._read()
 
     def sample(self) -> None:
-        """Read the GPU and extend the curve. Failures are counted, never raised."""
-        self._first_at = min(self._first_at, self._monotonic())
+        """Read the GPU and extend the curve. Failures are counted, never raised.
+
+        On a clock that stood still since the last good look nothing can have been drawn.
+        """
+        now = self._monotonic()
+        if now == self._looked_at:
+            return
+        self._first_at = min(self._first_at, now)
         try:
             look = self._look()
         except GpuError as error:
             self._failed(error)
             return
         with self._lock:
-            self._lost = False
+            self._lost, self._looked_at = False, look.at
             if not self._marks:
                 self._begin(look)
             elif look.at > self._marks[-1].at:
                 self._extend(look)
+            self._reading = self._read()
 
     def reading(self) -> Reading:
-        with self._lock:
-            last = self._marks[-1] if self._marks else None
-            return Reading(
-                joules=last.joules if last else 0.0,
-                method=self._method or self._expected(),
-                epoch=self._tally.resets,
-                at=last.at if last else None,
-                refused=self._tally.refused,
-                lost=self._lost,
-            )
+        return self._reading
+
+    def _read(self) -> Reading:
+        last = self._marks[-1] if self._marks else None
+        return Reading(
+            joules=last.joules if last else 0.0,
+            method=self._method or self._expected(),
+            epoch=self._tally.resets,
+            at=last.at if last else None,
+            refused=self._tally.refused,
+            lost=self._lost,
+        )
 
     def covers(self, at: float) -> bool:
         """Whether ``at`` lies between marks that are still kept, so that ``edge`` gives its final answer."""
@@ -220,10 +230,11 @@ class EnergyCurve:
 
     def _failed(self, error: GpuError) -> None:
         with self._lock:
-            self._failing = True
+            self._failing, self._looked_at = True, None
             self._lost = isinstance(error, Lost)
             name = "lost" if self._lost else "refused" if isinstance(error, BadReading) else "gaps"
             self._count(**{name: 1})
+            self._reading = self._read()
 
     def _count(self, **more: int) -> None:
         self._tally = self._tally._replace(**{name: getattr(self._tally, name) + n for name, n in more.items()})
@@ -270,7 +281,7 @@ class EnergyCurve:
             self._count(stuck=1)
             self._book_power(look)
         else:
-            self._count(counted=1)
+            self._tally = self._tally._replace(counted=self._tally.counted + 1)
             self._method = "counter"
             self._book(look, joules)
 

@@ -11,7 +11,8 @@ import random
 import threading
 import time
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from zeus_core.gpus.base import Gpu, PowerLimits, Process, Refused
@@ -45,6 +46,8 @@ class SimulatedGpu:
         self._limit_w = profile.default_w
         self._locked_mhz: tuple[int, int] | None = None
         self._loads: dict[int, tuple[int | None, float]] = {}
+        self._limits = PowerLimits(profile.min_w, profile.max_w, profile.default_w)
+        self._drawn_w: float | None = None  # what is drawn, once worked out and until something changes
         self._energy_j = 0.0
         self._at = monotonic()
 
@@ -67,17 +70,15 @@ class SimulatedGpu:
         """Process ``pid`` works on this card with a ``load`` of 0 to 1; again with another load to change it."""
         if not 0 <= load <= 1:
             raise ValueError(f"load must lie between 0 and 1, not {load!r}")
-        with self._lock:
-            self._advance()
+        with self._changing():
             self._loads[pid] = (uid, load)
 
     def vacate(self, pid: int) -> None:
-        with self._lock:
-            self._advance()
+        with self._changing():
             self._loads.pop(pid, None)
 
     def power_limits(self) -> PowerLimits:
-        return PowerLimits(self.profile.min_w, self.profile.max_w, self.profile.default_w)
+        return self._limits
 
     def power_limit_w(self) -> float:
         return self._limit_w
@@ -90,8 +91,7 @@ class SimulatedGpu:
         if not low <= power_limit_w <= high:
             text = f"{self.uuid}: {power_limit_w!r} W is outside {low:g} to {high:g} W"
             raise Refused(text, uuid=self.uuid, call="set_power_limit_w")
-        with self._lock:
-            self._advance()
+        with self._changing():
             self._limit_w = float(power_limit_w)
 
     def power_w(self) -> float:
@@ -120,13 +120,11 @@ class SimulatedGpu:
         if not 0 < low_mhz <= high_mhz:
             text = f"{self.uuid}: {low_mhz} to {high_mhz} MHz is no range"
             raise Refused(text, uuid=self.uuid, call="lock_sm_clocks_mhz")
-        with self._lock:
-            self._advance()
+        with self._changing():
             self._locked_mhz = (low_mhz, high_mhz)
 
     def reset_sm_clocks(self) -> None:
-        with self._lock:
-            self._advance()
+        with self._changing():
             self._locked_mhz = None
 
     @property
@@ -173,13 +171,23 @@ class SimulatedGpu:
         return min(limited_w, self.profile.idle_w + self._dynamic_w() * share**3)
 
     def _draw_w(self) -> float:
-        return self.profile.idle_w + (self._busy_w() - self.profile.idle_w) * self._load()
+        if self._drawn_w is None:
+            self._drawn_w = self.profile.idle_w + (self._busy_w() - self.profile.idle_w) * self._load()
+        return self._drawn_w
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Around whatever changes the draw: what was drawn until now is booked before."""
+        with self._lock:
+            self._advance()
+            yield
+            self._drawn_w = None
 
     def _advance(self) -> None:
-        """Book the draw up to now; to be called before anything that it depends on changes."""
         now = self._monotonic()
-        self._energy_j += self._draw_w() * max(0.0, now - self._at)
-        self._at = max(self._at, now)
+        if now > self._at:
+            self._energy_j += self._draw_w() * (now - self._at)
+            self._at = now
 
 
 class SimulatedSystem:
