@@ -131,7 +131,8 @@ class Slots:
     """The time ahead from now on: ``seconds`` d (N,) and ``price`` c (N,).
 
     The slots from ``tail`` on stand for a time of which no more is expected than how its prices are distributed: they
-    come in no order, and a job that ends among them ends nowhere in particular. ``tail`` N means that there are none.
+    come in no order, and a job that ends among them has used the same share of each. ``tail`` N means that there are
+    none.
     """
 
     seconds: Floats
@@ -196,18 +197,41 @@ def solve(levels: Levels, slots: Slots, work: float, *, may_end: bool = True) ->
 
 
 def _fitted(levels: Levels, slots: Slots, work: float) -> Slots:
-    """Without so much of the tail as is not needed even if all is at the slowest level."""
-    if slots.tail == len(slots.seconds):
+    """With as much of the tail as is worth using, since a job need not last for all of it.
+
+    A second more of it changes the cost by v(mu) = mean_j min_k (c_j P_k - mu r_k), and the cost is convex in how long
+    it is. So where the job ends within it v(mu) = 0: mu is the least that a unit costs in the tail, and the rest of the
+    work is done there at the rate that goes with it.
+    """
+    near, far = slots.seconds[: slots.tail], slots.seconds[slots.tail :]
+    if not len(far):
         return slots
-    near, far = float(slots.seconds[: slots.tail].sum()), float(slots.seconds[slots.tail :].sum())
-    needed = work / levels.rate[0] - near if levels.rate[0] > 0 else math.inf
-    if needed >= far:
+    total = float(far.sum())
+    mu, rate = _at_least(levels, far / total, slots.price[slots.tail :])
+    if rate == 0:
         return slots
-    if needed <= 0:
-        return Slots(slots.seconds[: slots.tail], slots.price[: slots.tail], slots.tail)
-    return replace(
-        slots, seconds=np.concatenate([slots.seconds[: slots.tail], slots.seconds[slots.tail :] * (needed / far)])
-    )
+    best = np.argmin(levels.power_w[:, None] * slots.price[: slots.tail] - (mu * levels.rate)[:, None], axis=0)
+    length = (work - float(near @ levels.rate[best])) / rate
+    if length >= total:
+        return slots
+    if length <= 0:
+        return Slots(near, slots.price[: slots.tail], slots.tail)
+    return replace(slots, seconds=np.concatenate([near, far * (length / total)]))
+
+
+def _at_least(levels: Levels, share: Floats, price: Floats) -> tuple[float, float]:
+    """The least that a unit costs where prices have these shares of the time, and its rate (Dinkelbach 1967)."""
+    rate, mu = float(levels.rate[levels.ends_from]), math.inf
+    better = float(share @ price) * float(levels.power_w[levels.ends_from]) / rate
+    while better < mu:
+        mu = better
+        best = np.argmin(levels.power_w[:, None] * price - (mu * levels.rate)[:, None], axis=0)
+        cost, done = float((share * price) @ levels.power_w[best]), float(share @ levels.rate[best])
+        if done <= 0:
+            return mu, rate if cost >= 0 else 0.0
+        if cost / done < mu:
+            better, rate = cost / done, done
+    return mu, rate
 
 
 @dataclass(frozen=True, eq=False)

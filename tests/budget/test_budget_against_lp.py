@@ -73,15 +73,18 @@ class Program:
         last = n if end is None else end
         most = np.where(np.arange(n) > last, 0.0, self.slots.seconds)
         each = np.kron(np.eye(n), np.ones(k))  # seconds of a slot, over its levels
-        done = np.tile(self.rate, n)[None]
+        done = np.append(np.tile(self.rate, n), 0.0)[None]
         allowed = np.tile(self.ends_at, n) | (np.repeat(np.arange(n), k) != last)
+        # One more variable: what of the tail is left out, the same share of each of its slots.
+        later = np.arange(n) >= self.slots.tail
+        each = np.hstack([each, np.where(later, most, 0.0)[:, None]])
         found = linprog(
-            np.outer(self.slots.price, self.power_w).ravel(),
+            np.append(np.outer(self.slots.price, self.power_w).ravel(), 0.0),
             A_ub=np.vstack([each[last:], -done]),
             b_ub=[*most[last:], -work if or_more else 0.0],
             A_eq=np.vstack([each[:last], done[: not or_more]]),
             b_eq=[*most[:last], *([] if or_more else [work])],
-            bounds=[(0.0, None if free else 0.0) for free in allowed],
+            bounds=[*((0.0, None if free else 0.0) for free in allowed), (0.0, 0.0 if or_more else 1.0)],
             method="highs",
         )
         return float(found.fun) if found.status == 0 else math.inf
@@ -98,12 +101,12 @@ def all_that_can_be_done(levels: Levels, slots: Slots) -> float:
     return float(levels.rate[-1] * slots.seconds.sum())
 
 
-def with_tail_as_needed(levels: Levels, slots: Slots, work: float) -> Slots:
-    """The tail is time that may be needed: of it there is as much as the slowest level needs."""
-    near, far = np.split(slots.seconds, [slots.tail])
-    if levels.rate[0] > 0 and len(far):
-        far = far * min(1.0, max(0.0, work / levels.rate[0] - near.sum()) / far.sum())
-    return Slots(np.concatenate([near, far]), slots.price, slots.tail)
+def as_planned(plan: Plan, slots: Slots) -> Slots:
+    """With so much of the tail as the plan uses."""
+    n = len(plan.seconds)
+    if plan.end is not None or n == slots.tail:
+        return Slots(slots.seconds[: slots.tail], slots.price[: slots.tail], slots.tail)
+    return Slots(plan.seconds, slots.price, n)
 
 
 def spent(plan: Plan, slots: Slots) -> float:
@@ -112,10 +115,10 @@ def spent(plan: Plan, slots: Slots) -> float:
 
 @given(LEVELS, times_ahead(), SHARES)
 def test_a_job_that_may_end_costs_what_the_program_says(levels, slots, share):
-    """The least over every slot in which it could end: prices of any sign, slots of any length, pause or none."""
+    """The least over every slot in which it could end, and every length of the tail: prices of any sign, or a pause."""
     work = share * all_that_can_be_done(levels, slots)
     plan = solve(levels, slots, work)
-    program = Program.of(levels, with_tail_as_needed(levels, slots, work))
+    program = Program.of(levels, slots)
     assert plan.met
     assert plan.cost == program.near(program.least_of_all(work))
 
@@ -172,7 +175,8 @@ def test_what_to_run_at_now_is_what_was_planned_for_the_first_slot(levels, slots
 def test_mu_is_what_a_unit_of_work_costs(levels, slots, share, other):
     """For the end that was chosen the least cost is convex in the work, and mu its slope."""
     work, instead = (part * all_that_can_be_done(levels, slots) for part in (share, other))
-    plan, program = solve(levels, slots, work), Program.of(levels, with_tail_as_needed(levels, slots, work))
+    plan = solve(levels, slots, work)
+    program = Program.of(levels, as_planned(plan, slots))
     cost = program.least(instead, plan.end)
     if math.isfinite(cost):
         scale = float(np.abs(slots.price) @ slots.seconds * levels.power_w[-1])
