@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from chase.replay.trace import Trace
 from providers.base import Boundary, Capabilities, IntensityPoint, Kind, Series
+from providers.reading import check_interval
 
 NAME = "replay"
 _OFF = 0.15  # how far a first word is off at the most
@@ -107,9 +108,11 @@ class Feed:
         self._said, self._now = said, now
 
     def observe(self, start: datetime, end: datetime) -> Series:
+        check_interval(start, end)
         return Series(self._said.between(start, end, self._now()))
 
-    def forecast(self, start: datetime, end: datetime) -> Series:  # noqa: ARG002  the protocol's
+    def forecast(self, start: datetime, end: datetime) -> Series:
+        check_interval(start, end)
         return Series()
 
     def close(self) -> None:

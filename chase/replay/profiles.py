@@ -21,6 +21,8 @@ _LIMIT, _SECONDS, _WATTS = "power_limit", "time_per_epoch", "average_power"
 _IDLE_SHARE = 0.5  # of the least draw that was measured, where nobody has measured the card without work
 _FEW = 8
 
+Numbered = tuple[int, Mapping[str, str]]  # a line's number, and its row
+
 
 @lru_cache(maxsize=64)
 def profile_of(name: str) -> GpuProfile:
@@ -39,13 +41,14 @@ def profile_from_sweep(path: Path, wanted: Mapping[str, str], *, idle_w: float |
     ``idle_w`` is what the card draws without work; half of the least draw measured unless given. Raises
     ``ProfileError`` naming the file, the line and the value.
     """
-    rows = [(line, row) for line, row in _rows(path) if all(row.get(key) == value for key, value in wanted.items())]
+    every = _rows(path)
+    rows = [(line, row) for line, row in every if all(row.get(key) == value for key, value in wanted.items())]
     if not rows:
-        raise ProfileError(f"{path}: no row has {_said(wanted)}; {_there_is(path, wanted)}")
+        raise ProfileError(f"{path}: no row has {_said(wanted)}; {_there_is(every, wanted)}")
     points = sorted((_point(path, *numbered) for numbered in rows), key=lambda point: point.power_limit_w)
     limits = [point.power_limit_w for point in points]
     if len(set(limits)) < len(limits):
-        raise ProfileError(f"{path}: {_said(wanted)} fits several runs; {_there_is(path, wanted)}")
+        raise ProfileError(f"{path}: {_said(wanted)} fits several runs; name more of {_choices(rows, _names(rows))}")
     return GpuProfile(
         name=f"{path.stem}:{_said(wanted)}",
         gpu=path.stem.rpartition("_")[2].upper(),
@@ -86,7 +89,7 @@ def _row_of(name: str, row: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _rows(path: Path) -> Sequence[tuple[int, Mapping[str, str]]]:
+def _rows(path: Path) -> Sequence[Numbered]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return [(number, row) for number, row in enumerate(csv.DictReader(file), start=2)]
@@ -115,12 +118,16 @@ def _said(wanted: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in wanted.items())
 
 
-def _there_is(path: Path, wanted: Mapping[str, str]) -> str:
-    """What else tells its runs apart."""
-    rows = [row for _, row in _rows(path)]
-    columns = [name for name in (rows[0] if rows else ()) if name not in {_LIMIT, _SECONDS, _WATTS}]
-    unknown = [key for key in wanted if key not in columns]
-    if unknown:
-        return f"its columns are {', '.join(columns)}"
-    choices = {name: sorted({row[name] for row in rows}) for name in columns}
-    return "; ".join(f"{name}: {', '.join(found[:_FEW])}" for name, found in choices.items() if len(found) > 1)
+def _there_is(rows: Sequence[Numbered], wanted: Mapping[str, str]) -> str:
+    unknown = [key for key in wanted if key not in _names(rows)]
+    return f"its columns are {', '.join(_names(rows))}" if unknown else f"there is {_choices(rows, list(wanted))}"
+
+
+def _names(rows: Sequence[Numbered]) -> list[str]:
+    """The columns that tell runs apart."""
+    return [name for name in (rows[0][1] if rows else ()) if name not in {_LIMIT, _SECONDS, _WATTS}]
+
+
+def _choices(rows: Sequence[Numbered], names: Sequence[str]) -> str:
+    found = {name: sorted({row[name] for _, row in rows}) for name in names}
+    return "; ".join(f"{name}: {', '.join(values[:_FEW])}" for name, values in found.items() if len(values) > 1)

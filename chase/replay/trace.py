@@ -106,15 +106,24 @@ class Trace:
         return np.concatenate([[0.0], np.cumsum(self.values)])
 
 
-@lru_cache(maxsize=32)
 def load_trace(path: Path, *, column: str = "", signal: Signal = Signal.AVERAGE) -> Trace:
-    """Read and check a file. ``column`` names the value's where there are several, or says which scope is meant.
+    """Read and check a file, once while it stays as it is. ``column`` names the value's where there are several, or
+    says which scope is meant.
 
     Raises ``ChaseError`` naming the file, the line, the value and what to do.
     """
     try:
+        found = path.stat()
+    except OSError as error:
+        raise ChaseError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    return _loaded(path, column.lower(), signal, (found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=32)
+def _loaded(path: Path, column: str, signal: Signal, _: tuple[int, int]) -> Trace:
+    try:
         rows = parse(_content(path), _format(path), str(path))
-        return _trace(path, rows, column.lower(), signal)
+        return _trace(path, rows, column, signal)
     except ProviderError as error:
         raise ChaseError(f"{error}; mend the file, or give another") from error
 
