@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from chase.errors import StoreError
-from chase.policy import Candidate, Choice, Grid, PolicyInput, choose
+from chase.figures import duration
+from chase.horizon import GRAMS, Horizon
+from chase.policy import Candidate, Choice, Grid, PolicyInput, choose, planned
 from chase.records import DecisionRecord
 from zeus_core.frontier import Setting
 
@@ -30,7 +33,8 @@ class Explanation:
             f"  because {record.reason}",
             *_grid_lines(self.given),
             *_before_lines(self.given),
-            *_candidate_lines(self.again),
+            *_plan_lines(self.given),
+            *_candidate_lines(self.again, _cost_title(self.given)),
             *_switch_lines(self.given),
             *_applied_lines(record),
             f"  retaken {'from these inputs: the same choice' if self.same else f'DIFFERENTLY: {self.again.reason}'}",
@@ -71,7 +75,7 @@ def _grid_lines(given: PolicyInput) -> list[str]:
     age = f", {grid.age_s / 60:.0f} min old" if grid.age_s is not None else ""
     line = f"  grid    {grid.g_per_kwh:.1f}{_spread(grid)} g/kWh ({grid.kind} by {grid.source}, {grid.freshness}{age})"
     limits = (grid.speed_below_g, grid.efficiency_above_g)
-    if None in limits:
+    if None in limits or given.rules.name == "budget":
         return [line]
     return [line, f"          speed-first below {limits[0]:.1f}, efficiency-first above {limits[1]:.1f} g/kWh"]
 
@@ -88,10 +92,45 @@ def _before_lines(given: PolicyInput) -> list[str]:
     return [f"  before  {_setting(given.current)}, {given.current_mode}, for {given.since_s:.0f} s"]
 
 
-def _candidate_lines(choice: Choice) -> list[str]:
+def _plan_lines(given: PolicyInput) -> list[str]:
+    """What a plan rests on: the prices ahead, the time that is allowed, and what that makes of a unit of work."""
+    frontier, horizon = given.frontier, given.horizon
+    if frontier is None or horizon is None or given.rules.name != "budget":
+        return []
+    made = planned(given, frontier)
+    allowed, unit, mu = made.allowance, _unit(horizon), made.plan.mu
+    spent_s = given.progress.delay_s
+    used = f"; {duration(spent_s)} used before" if spent_s >= 1 else ""
+    slack = f"{duration(allowed.slack_s)} more than" if allowed.slack_s >= 1 else "no more than"
+    worth = f"{mu:.4g} {unit} for one more unit of work" if math.isfinite(mu) else "none: all time is needed"
+    return [
+        f"  horizon {len(horizon.price)} slots, {duration(horizon.total_s)}: {_prices(horizon)}",
+        f"  allowed {allowed.work:,.6g} units within {duration(allowed.seconds)}, {slack} at full power{used}",
+        f"  mu      {worth}",
+    ]
+
+
+def _prices(horizon: Horizon) -> str:
+    price, digits = horizon.price, 0 if horizon.unit == GRAMS else 4
+    mean = float(price @ horizon.seconds) / horizon.total_s
+    now, mean_, least, most = (f"{float(p):.{digits}f}" for p in (price[0], mean, price.min(), price.max()))
+    return f"{now} {_unit(horizon)}/kWh now, {mean_} in the mean, {least} to {most}"
+
+
+def _unit(horizon: Horizon) -> str:
+    return "g" if horizon.unit == GRAMS else horizon.unit
+
+
+def _cost_title(given: PolicyInput) -> str:
+    """A plan's costs are per hour: what a setting draws less what its work is worth."""
+    horizon = given.horizon if given.rules.name == "budget" else None
+    return "cost" if horizon is None else f"{_unit(horizon)}/h"
+
+
+def _candidate_lines(choice: Choice, cost: str) -> list[str]:
     if not choice.candidates:
         return []
-    lines = ["  weighed   setting        s/unit      J/unit      W  slowdown        cost"]
+    lines = [f"  weighed   setting        s/unit      J/unit      W  slowdown  {cost:>10}"]
     return lines + [_candidate_line(candidate, choice.setting) for candidate in choice.candidates]
 
 

@@ -28,6 +28,8 @@ main = LazyGroup(
         "decisions": Entry("chase.cli.decisions:decisions", "List the decisions taken, newest first.", _LOOK),
         "report": Entry("chase.cli.report:report", "Show what a job cost and saved.", _LOOK),
         "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
+        "plan": Entry("chase.cli.plan:plan", "Show what is planned for a job.", _LOOK),
+        "whatif": Entry("chase.cli.whatif:whatif", "Compare other budgets, policies and regions for a job.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "forecast": Entry("chase.cli.forecast:forecast", "Score forecasts on stored history.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),

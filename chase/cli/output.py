@@ -85,6 +85,13 @@ def emit_marked(mark: str, colour: str | None, text: str) -> None:
     click.echo((click.style(word, fg=colour) if colour and is_styled() else word) + printable(text))
 
 
+def emit_painted(before: str, text: str, colour: str) -> None:
+    """A line whose second part a terminal shows in ``colour``, where it has one."""
+    shown = printable(text)
+    painted = click.style(shown, fg=colour) if shown and colour and is_styled() else shown.rstrip()
+    click.echo(f"{printable(before)}{painted}")
+
+
 def is_styled() -> bool:
     """Whether colours, and bold with them, may be used on stdout."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
