@@ -142,8 +142,9 @@ class Job:
         return Progress(
             units_left=left if left is not None and left > 0 else None,
             units_done=max(0.0, self.units_done - self.pace.begun),
-            delay_s=self.pace.delay_s,
+            delay_s=self.pace.delayed_s(self.frontier),
             deadline_s=None if deadline is None else (deadline - now).total_seconds(),
+            units_before=self.pace.begun,
         )
 
     @property
@@ -172,18 +173,20 @@ class JobTable:
 
     def __init__(self, *, clock: Clock, lease_s: float, users: Callable[[str], Iterable[Process]]) -> None:
         self._jobs: dict[str, Job] = {}
+        self._all: tuple[Job, ...] = ()  # the same in their order; never changed, since status asks from other threads
+        self._on: dict[str, tuple[Job, ...]] = {}  # by GPU
         self._clock = clock
         self._users = users
         self.lease_s = lease_s
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(tuple(self._jobs.values()))  # a copy: status is asked for from other threads
+        return iter(self._all)
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def on_gpu(self, uuid: str) -> list[Job]:
-        return [job for job in self if uuid in job.gpus]
+    def on_gpu(self, uuid: str) -> Sequence[Job]:
+        return self._on.get(uuid, ())
 
     def get(self, job_id: str, peer: Peer) -> Job:
         job = self._jobs.get(job_id)
@@ -223,9 +226,10 @@ class JobTable:
             units_done=wanted.units_done,
             moved_s=self._clock.monotonic(),
             profile=wanted.profile,
-            pace=Pace(wanted.units_done, wanted.units_done),
+            pace=Pace(wanted.units_done, wanted.units_done, self._clock.monotonic()),
         )
         self._jobs[job.id] = job
+        self._reorder()
         return job
 
     def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
@@ -236,9 +240,11 @@ class JobTable:
 
     def remove(self, job: Job) -> None:
         self._jobs.pop(job.id, None)
+        self._reorder()
 
     def expired(self) -> list[Job]:
-        return [job for job in self if self._clock.monotonic() > job.lease_until_s]
+        now_s = self._clock.monotonic()
+        return [job for job in self._all if now_s > job.lease_until_s]
 
     def strangers(self, job: Job) -> list[str]:
         """The job's GPUs on which somebody else's processes run and none of the job's owner."""
@@ -246,11 +252,16 @@ class JobTable:
             return []
         return [uuid for uuid in job.gpus if _foreign(self._users(uuid), job.uid)]
 
+    def _reorder(self) -> None:
+        self._all = tuple(self._jobs.values())
+        used = {uuid for job in self._all for uuid in job.gpus}
+        self._on = {uuid: tuple(job for job in self._all if uuid in job.gpus) for uuid in used}
+
     def _progress(self, job: Job, units_done: float) -> None:
         now_s = self._clock.monotonic()
         job.lease_until_s = now_s + self.lease_s
         if units_done > job.units_done:  # a launcher and its child both report; the count never falls
-            job.pace.advance(units_done, now_s - job.moved_s, job.in_force, job.frontier)
+            job.pace.advance(units_done, now_s, job.frontier)
             job.units_done = units_done
             job.moved_s = now_s
 
@@ -280,6 +291,8 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
 
     Another name, unit or profile makes another frontier, so what was known of the old one is let go.
     """
+    if wanted.units != job.units:
+        job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.limit_w, job.pace.delay_s)
     if (wanted.name, wanted.units, wanted.profile) != (job.name, job.units, job.profile):
         job.units, job.profile = wanted.units, wanted.profile
         job.frontier = job.profiler = job.drift = None

@@ -24,7 +24,7 @@ from chase.report import summary_of
 from chase.signal import GridSignal
 from chase.store import Store
 from providers.base import IntensityPoint, PriceSeries
-from zeus_core.meter import EnergyMeter
+from zeus_core.meter import EnergyMeter, Reading
 
 _YEAR_S = 365.25 * 86400.0
 
@@ -52,7 +52,7 @@ class Ledger:
         self._meter = meter
         self._store = store
         self._clock = clock
-        self._last: dict[str, float] = {}
+        self._last: dict[str, Reading] = {}
         self._sampled = (clock.now(), clock.monotonic())
 
     def open(self, job: Job) -> None:
@@ -67,8 +67,11 @@ class Ledger:
         """Read the meter, of ``only`` these GPUs if given, and book what was drawn since to the jobs that are there."""
         self._sampled = (self._clock.now(), self._clock.monotonic())
         for uuid, reading in self._meter.sample(only).items():
-            drawn_j = reading.joules - self._last.get(uuid, reading.joules)
-            self._last[uuid] = reading.joules
+            before = self._last.get(uuid)
+            if reading is before:  # this GPU was not read
+                continue
+            drawn_j = reading.joules - (before or reading).joules
+            self._last[uuid] = reading
             sharing = jobs.on_gpu(uuid)
             for job in sharing:
                 job.energy_j += drawn_j / len(sharing)

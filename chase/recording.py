@@ -21,7 +21,7 @@ _SETTLED = frozenset({Status.APPLIED, Status.UNCHANGED, Status.RAMPING})
 def fingerprint(given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> Fingerprint:
     """Everything whose change is news. Set now and set before are the same state of affairs."""
     statuses = tuple(
-        sorted((uuid, "good" if result.status in _SETTLED else result.status.value) for uuid, result in applied.items())
+        [(uuid, "good" if applied[uuid].status in _SETTLED else applied[uuid].status.value) for uuid in sorted(applied)]
     )
     grid = given.grid
     return (given.hold, grid.g_per_kwh, grid.kind, grid.source, statuses, given.rules, choice.setting, choice.code)
@@ -33,6 +33,8 @@ def trigger(before: Fingerprint, now: Fingerprint) -> str:
         return "job"
     if (before[-1] == _MEASURING) != (now[-1] == _MEASURING):
         return "profile"
+    if before == now:
+        return ""
     return next((name for name, old, new in zip(_TRIGGERS, before, now, strict=True) if old != new), "")
 
 
