@@ -27,7 +27,7 @@ from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger, Rates
 from chase.outlook import Outlook
 from chase.planning import horizon_of
-from chase.policy import Choice, Grid, PolicyInput, Rules
+from chase.policy import Choice, Grid, PolicyInput, Progress, Rules
 from chase.prices import PriceFeed
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
@@ -135,10 +135,10 @@ class Controller:
         self._missing.pop(job.id, None)
         self._ledger.open(job)
         if earlier is not None:
-            self._recall(job, earlier.units_done)
+            self._recall(job)
         self.events("job-registered", "info", f"{job.name} registered on {len(job.gpus)} GPU(s)", job_id=job.id)
 
-    def _recall(self, job: Job, units_then: float) -> None:
+    def _recall(self, job: Job) -> None:
         """A job that comes back goes on where it was: its mode, its dwell, its fixed reference, what it has spent."""
         last = self._store.last_decision(job.id)
         if last is None:
@@ -153,8 +153,8 @@ class Controller:
         wished = chosen if given.capped is None else last.choice.get("wished")
         job.own = Setting(**wished) if wished is not None else None
         job.reference_g = given.grid.reference_g if given.grid.kind in _OBSERVED else None
-        job.pace.delay_s = given.progress.delay_s
-        job.pace.begun = max(0.0, min(job.units_done, units_then - given.progress.units_done))
+        in_force = job.setting if last.control == "control" else None
+        job.pace.recall(given.progress, in_force, given.frontier, self.config.control.heartbeat_s)
         held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.own) else 0.0
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
@@ -342,7 +342,8 @@ class Controller:
         except Exception as error:  # noqa: BLE001  whatever it is, it must not cost the other jobs their tick
             self._at_fault(job, error)
             fault = f"a fault in its figures ({type(error).__name__}: {error})"
-            given = PolicyInput(frontier=None, rules=_rules(job.policy_config), barred=fault)
+            progress = job.progress(outlook.at)  # what was spent is known again after a restart
+            given = PolicyInput(frontier=None, rules=_rules(job.policy_config), barred=fault, progress=progress)
             return given, policy.choose(given)
 
     def _under_cap(self, weighed: Mapping[str, tuple[PolicyInput, Choice]]) -> dict[str, tuple[PolicyInput, Choice]]:
@@ -380,6 +381,8 @@ class Controller:
         if job.profiler is not None and (held or barred or why_not):
             job.profiler.interrupt("not free to measure")
         measure = job.profiler.wants if job.profiler is not None and not why_not else None
+        job.pace.until(self._clock.monotonic())
+        progress = job.progress(outlook.at)
         return PolicyInput(
             frontier=job.frontier,
             rules=_rules(job.policy_config),
@@ -392,12 +395,12 @@ class Controller:
             barred=barred,
             measure=measure,
             note=note or _progress_note(job),
-            progress=job.progress(outlook.at),
-            horizon=self._horizon(job, outlook),
+            progress=progress,
+            horizon=self._horizon(job, outlook, progress),
             host_w=job.policy_config.host_power_w,
         )
 
-    def _horizon(self, job: Job, outlook: Outlook) -> Horizon | None:
+    def _horizon(self, job: Job, outlook: Outlook, progress: Progress) -> Horizon | None:
         """What a plan goes by: of the policies only one has a plan."""
         chosen = job.policy_config
         if chosen.name != "budget" or job.frontier is None:
@@ -408,7 +411,7 @@ class Controller:
             minimise=chosen.minimise,
             carbon_price_per_kg=chosen.carbon_price_per_kg,
             pue=self._pue(job.region),
-            seconds=policy.allowance(_rules(chosen), job.progress(outlook.at), job.frontier).seconds,
+            seconds=policy.allowance(_rules(chosen), progress, job.frontier).seconds,
         )
 
     def _barred(self, job: Job) -> str:
@@ -521,6 +524,7 @@ class Controller:
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
         job.until_s = choice.until_s
         job.in_force = self._in_force(job, applied)
+        job.pace.hold(self._clock.monotonic(), min(filter(None, self._limits(job, applied)), default=None))
         capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
         self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
 
@@ -528,13 +532,17 @@ class Controller:
         """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""
         if applied and not all(result.status in _EXACT for result in applied.values()):
             return None
-        limits = {
-            applied[uuid].set_w if uuid in applied else self._states[uuid].power_limit_w
-            for uuid in job.gpus
-            if uuid in self._states
-        }
+        limits = set(self._limits(job, applied))
         limit_w = limits.pop() if len(limits) == 1 else None
         return None if limit_w is None else Setting(power_limit_w=limit_w)
+
+    def _limits(self, job: Job, applied: Mapping[str, Applied]) -> Iterator[float | None]:
+        """Of each of its GPUs, as set just now, else as found at the beginning of this tick."""
+        for uuid in job.gpus:
+            if uuid in applied and applied[uuid].set_w is not None:
+                yield applied[uuid].set_w
+            elif uuid in self._states:
+                yield self._states[uuid].power_limit_w
 
     # -- record -------------------------------------------------------------------------------------------------------
 

@@ -66,12 +66,14 @@ class Progress:
 
     ``units_left`` is None where nobody knows how long it is. ``delay_s`` is how much longer the ``units_done`` took
     than they would have at the reference; ``deadline_s`` how long from now the owner's deadline is, None without one.
+    ``units_before`` were done before that, None in a decision of a version that did not say so.
     """
 
     units_left: float | None = None
     units_done: float = 0.0
     delay_s: float = 0.0
     deadline_s: float | None = None
+    units_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
