@@ -90,7 +90,10 @@ class Ledger:
             return
         at, at_s = self._sampled
         seconds = at_s - account.began_s
-        if seconds <= 0 or (seconds < account_s and limit_w == account.power_limit_w):
+        if seconds <= 0:
+            account.power_limit_w = limit_w  # nothing was drawn under the one before
+            return
+        if seconds < account_s and limit_w == account.power_limit_w:
             return
         ended, per_s = account.began + timedelta(seconds=seconds), rates.embodied_g_per_s
         interval = accounting.interval(

@@ -25,12 +25,13 @@ from typing import Literal
 
 from chase.accounting import JobSummary, reprice
 from chase.clock import ManualClock
-from chase.config import Config, RegionConfig
+from chase.config import Config, PolicyConfig, RegionConfig, job_policy
 from chase.controller import Controller
-from chase.errors import ChaseError
+from chase.errors import ChaseError, ConfigError
 from chase.events import EventLog
 from chase.frontiers import frontier_of_profile
-from chase.jobs import Job, JobRefused, Peer, Registration
+from chase.jobs import Job, Peer, Registration
+from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.replay.cards import Cards
 from chase.replay.cell import CLOSED, FORECASTS, Cell, Result
 from chase.replay.feed import Feed, publication
@@ -54,7 +55,6 @@ _REGION = "replay"
 _DAY_S = 86400.0
 _SOON_S = 1.0
 _LINGER_S = 5.0
-_DEFAULT_SLOWDOWN = 0.05  # the budget policy's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Inputs:
     seen: Trace
     profile: GpuProfile
     frontier: Frontier
+    rules: PolicyConfig
     reference: Reference
 
     @classmethod
@@ -76,20 +77,31 @@ class Inputs:
         profile = profile_of(cell.profile)
         frontier = _frontier(profile, cell.gpus)
         units = cell.days * _DAY_S / frontier.reference.seconds_per_unit
-        host_w = float(cell.settings.get("host_power_w", 0.0))
-        made = cls(trace, seen, profile, frontier, Reference(trace, frontier, cell.start, units, cell.pue, host_w))
+        rules = _rules(cell, trace)
+        reference = Reference(trace, frontier, cell.start, units, cell.pue, rules.host_power_w)
+        made = cls(trace, seen, profile, frontier, rules, reference)
         made.check_length(cell)
         return made
 
     def check_length(self, cell: Cell) -> None:
         first, last = self.trace.start, self.trace.end
-        needed_s = allowed_s(cell) or cell.days * _DAY_S
+        needed_s = self.allowed_s(cell) or cell.days * _DAY_S
         if first <= cell.start and cell.start + timedelta(seconds=needed_s) <= last:
             return
         raise ChaseError(
             f"{cell.trace} is of {_day(first)} to {_day(last)}, and a job of {cell.days:g} days from {_day(cell.start)}"
             f" on needs {needed_s / _DAY_S:.1f} days of it: begin at another time, or make it shorter"
         )
+
+    def allowed_s(self, cell: Cell) -> float | None:
+        """How long the job may take; None for a policy that keeps no budget."""
+        if cell.policy not in _BUDGETED:
+            return None
+        full_s, slowdown, deadline = cell.days * _DAY_S, self.rules.max_slowdown, self.rules.deadline
+        limits = [] if deadline is None else [(deadline - cell.start).total_seconds()]
+        if slowdown is not None or deadline is None:
+            limits.append(full_s * (1.0 + (DEFAULT_SLOWDOWN if slowdown is None else slowdown)))
+        return max(full_s, min(limits))
 
 
 _BUDGETED = frozenset({"budget", "best-fixed", "suspend-resume-limit", "clairvoyant"})
@@ -150,8 +162,10 @@ class World:
             on_event=self._note,
             forecaster=expected.forecaster,
         )
-        since = self.clock.now() - timedelta(hours=limits.history_h)
-        signal.remember(self.said.between(since, self.clock.now(), self.clock.now()))
+        now = self.clock.now()
+        past = self.said.between(now - timedelta(hours=limits.history_h), now, now)
+        signal.remember(past)
+        self.store.add_points(past[-1:])  # the interval that runs is the job's first
         return signal
 
     def run(self) -> Cost:
@@ -173,10 +187,7 @@ class World:
         wanted = Registration(
             id=_JOB, name="replay", gpus=gpus, total_units=self.units, policy=wishes, profile=self.inputs.profile.name
         )
-        try:
-            job = self.controller.register(wanted, _OWNER)
-        except JobRefused as error:
-            raise ChaseError(f"policy {self.cell.policy} of the replay: {error}") from error
+        job = self.controller.register(wanted, _OWNER)
         for card in self.cards:
             card.occupy(_OWNER.pid, _OWNER.uid)
         self._event(job, 0.0)
@@ -260,12 +271,12 @@ def _cost(summary: JobSummary, peak_w: float, switches: int) -> Cost:
 
 
 def _closed(cell: Cell, inputs: Inputs) -> Cost:
-    reference, full_s = inputs.reference, inputs.reference.full().seconds
-    seconds = allowed_s(cell) or full_s
+    reference = inputs.reference
+    seconds = inputs.allowed_s(cell) or reference.full().seconds
     if cell.policy == "full-power":
         return reference.full()
     if cell.policy == "zeus-eta":
-        rule = ZeusCost(float(cell.settings.get("eta", 0.5)), inputs.profile.default_w * cell.gpus)
+        rule = ZeusCost(inputs.rules.eta, inputs.profile.default_w * cell.gpus)
         return reference.at(rule.choose(inputs.frontier.hull))
     if cell.policy == "best-fixed":
         return reference.fixed(seconds)
@@ -274,26 +285,10 @@ def _closed(cell: Cell, inputs: Inputs) -> Cost:
     return reference.optimum(seconds)
 
 
-def allowed_s(cell: Cell) -> float | None:
-    """How long the job may take; None for a policy that keeps no budget."""
-    if cell.policy not in _BUDGETED:
-        return None
-    full_s = cell.days * _DAY_S
-    slowdown, deadline = cell.settings.get("max_slowdown"), cell.settings.get("deadline")
-    limits = [] if deadline is None else [(_time(deadline) - cell.start).total_seconds()]
-    if slowdown is not None or deadline is None:
-        limits.append(full_s * (1.0 + (_DEFAULT_SLOWDOWN if slowdown is None else float(slowdown))))
-    return min(limits)
-
-
-def _time(value: datetime | str) -> datetime:
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
-
-
 def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: int = 0, decisions: int = 0) -> Result:
-    reference, allowed = inputs.reference, allowed_s(cell)
+    reference, allowed = inputs.reference, inputs.allowed_s(cell)
     full = reference.full()
-    optimum = reference.optimum(cost.seconds if allowed is None else max(allowed, full.seconds))
+    optimum = reference.optimum(cost.seconds if allowed is None else allowed)
     return Result(
         cell=cell,
         units=reference.units,
@@ -331,16 +326,19 @@ def _check(cell: Cell) -> None:
         raise ChaseError(f"start must be a UTC time such as 2023-03-01T00:00Z, not {cell.start.isoformat()}")
     if cell.forecast not in FORECASTS:
         raise ChaseError(f"forecast {cell.forecast!r} is unknown; there are {', '.join(FORECASTS)}")
-    for name, least, most in (("days", 0, 3660), ("gpus", 1, 64), ("pue", 1, 5), ("delay_s", 0, 86400)):
+    for name, least, most in _RANGES:
         value = getattr(cell, name)
-        if not least <= value <= most or (name == "days" and value == 0):
-            raise ChaseError(
-                f"{name} must be {'more than' if name == 'days' else 'from'} {least} to {most}, not {value!r}"
-            )
-    if not 0 <= cell.first_words <= 1:
-        raise ChaseError(f"first_words is a share from 0 to 1, not {cell.first_words!r}")
-    if cell.interval_s is not None and not 0 < cell.interval_s <= _DAY_S:
-        raise ChaseError(f"interval_s must be more than 0 and at most a day, not {cell.interval_s!r}")
+        if value is not None and not least <= value <= most:
+            raise ChaseError(f"{name} must be from {least:g} to {most:g}, not {value!r}")
+
+
+def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
+    """The settings, checked as those of any job are; a closed form has those of the policy that it is the limit of."""
+    name = cell.policy if cell.policy not in CLOSED else "budget" if cell.policy in _BUDGETED else "static"
+    try:
+        return job_policy(_config(), _region(trace, cell.pue), {"name": name, **cell.settings})
+    except ConfigError as error:
+        raise ChaseError(f"the replay's policy {cell.policy!r}: {error}") from error
 
 
 @contextmanager
