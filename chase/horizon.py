@@ -51,6 +51,10 @@ class Horizon:
     def __post_init__(self) -> None:
         if not 0 < len(self.seconds) == len(self.price) == len(self.below) == len(self.above):
             raise ValueError("each slot of a horizon has a length, a price and its range, and there is at least one")
+        if not (np.isfinite(self.price).all() and np.isfinite(self.tail).all()):
+            raise ValueError("the prices of a horizon must be finite")
+        if not (np.isfinite(self.seconds).all() and (self.seconds > 0).all()):
+            raise ValueError("the slots of a horizon must be finite and longer than 0 s")
 
     @classmethod
     def of(
@@ -64,6 +68,8 @@ class Horizon:
         unit: str = GRAMS,
         pue: float = 1.0,
     ) -> Horizon:
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError("the quantiles of a horizon's prices must be finite")
         digits = _DIGITS.get(unit, 5)
         price = price.round(digits)
         below, above = _per_cent(low, price), _per_cent(high, price)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CARBON, MONEY, BOTH = "carbon", "money", "both"
 _DAY_S = 86400.0
+_LEAST_S = 1e-3
 
 
 def horizon_of(
@@ -29,8 +30,8 @@ def horizon_of(
 ) -> Horizon | None:
     """The prices from now on, ``seconds`` of them where that is all that is needed; None where nothing is known.
 
-    ``both`` is money and ``carbon_price_per_kg``, in the prices' currency, for each kilogram; while no price is known
-    it is carbon alone, since a price that is missing is not 0.
+    ``both`` is money and ``carbon_price_per_kg``, in the prices' currency, for each kilogram; while one of the two is
+    not known it is the other alone, since a price that is missing is not 0.
     """
     at_s = outlook.at.timestamp()
     carbon = _carbon(outlook, at_s)
@@ -38,18 +39,28 @@ def horizon_of(
     found = _together(carbon, money, minimise, carbon_price_per_kg)
     if found is None:
         return None
-    length, price, low, high = found
+    length, price, low, high = _whole(found)
     tail = np.empty(0)
     if seconds is None or seconds > length.sum():
         tail = _tail(outlook, price, minimise)
     elif seconds < length.sum():
         count = int(np.searchsorted(np.cumsum(length), seconds)) + 1
         length, price, low, high = length[:count], price[:count], low[:count], high[:count]
-    unit = GRAMS if money is None or prices is None or prices.now is None else prices.now.currency
+    unit = GRAMS if money is None or prices is None else _currency(prices)
     return Horizon.of(length, price, low, high, tail=tail, unit=unit, pue=pue)
 
 
 Columns = tuple[Floats, Floats, Floats, Floats]  # length in seconds, price, low and high
+
+
+def _whole(columns: Columns) -> Columns:
+    """Without what is over within the millisecond that a length is rounded to."""
+    kept = columns[0] > _LEAST_S
+    return columns if kept.all() else tuple(column[kept] for column in columns)  # type: ignore[return-value]  # four
+
+
+def _currency(prices: PriceOutlook) -> str:
+    return (prices.now or prices.ahead[0]).currency
 
 
 def _carbon(outlook: Outlook, at_s: float) -> Columns | None:
@@ -98,8 +109,11 @@ def _from_now_on(prices: PriceOutlook, at_s: float) -> Iterable[tuple[float, flo
 def _together(carbon: Columns | None, money: Columns | None, minimise: str, per_kg: float) -> Columns | None:
     if minimise == MONEY:
         return money
-    if minimise == CARBON or money is None or carbon is None:
+    if minimise == CARBON or money is None:
         return carbon
+    if carbon is None:
+        return money
+    money = _lengthened(money, float(carbon[0].sum()))
     edges = np.unique(np.concatenate([np.cumsum(carbon[0]), np.cumsum(money[0])]))
     edges = edges[edges <= min(carbon[0].sum(), money[0].sum()) + 1e-6]
     starts = np.concatenate([[0.0], edges[:-1]])
@@ -107,6 +121,16 @@ def _together(carbon: Columns | None, money: Columns | None, minimise: str, per_
     at = [np.searchsorted(np.cumsum(columns[0]), middles) for columns in (carbon, money)]
     both = [money[k][at[1]] + per_kg / 1000.0 * carbon[k][at[0]] for k in (1, 2, 3)]
     return edges - starts, both[0], both[1], both[2]
+
+
+def _lengthened(money: Columns, seconds: float) -> Columns:
+    """Less than a day of prices tells nothing of later hours but what one costs in the mean."""
+    missing_s = seconds - float(money[0].sum())
+    if missing_s <= 0:
+        return money
+    mean = float(money[0] @ money[1] / money[0].sum())
+    length, *values = (np.append(column, end) for column, end in zip(money, (missing_s, mean, mean, mean), strict=True))
+    return length, *values  # type: ignore[return-value]  # three columns
 
 
 def _tail(outlook: Outlook, price: Floats, minimise: str) -> Floats:
