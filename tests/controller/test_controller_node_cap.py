@@ -146,6 +146,26 @@ class TestKept:
         bench.run(10)
         assert bench.limits[0] == 300.0
 
+    def test_of_jobs_on_one_gpu_only_those_that_wish_for_more_are_moved(self, make_bench):
+        """Who wishes for less than is left keeps its own choice."""
+        bench = make_bench(gpus=1, control__max_node_power_w=250.0)
+        bench.register(0, job_id=IDS[0], policy=FAST)
+        bench.register(0, job_id=IDS[1], policy={"name": "static", "selector": "energy"})
+        bench.run(30)
+        assert [last(bench, job_id).code for job_id in IDS[:2]] == ["node-cap", "static"]
+
+    def test_a_measurement_that_waits_loses_nothing(self, make_bench, monkeypatch):
+        """What keeps a waiting job's limit from being in force says nothing of the limit that it wants to measure."""
+        bench = make_bench(gpus=2, profile__points=5, control__max_node_power_w=450.0)
+        jobs = start(bench, (0,), (1,), profile=None)
+        bench.run(10)
+        waiting = next(i for i, limit_w in enumerate(bench.limits) if limit_w < 300.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.gpus[waiting], "enforced_power_limit_w", lambda: 110.0)
+            bench.run(60)
+        bench.run(3000)
+        assert [job.frontier_source for job in jobs] == ["measured"] * 2
+
     def test_the_hosts_power_counts(self, make_bench):
         """``host_power_w`` of each job is in the sum."""
         bench = make_bench(gpus=2, control__max_node_power_w=620.0, policy__host_power_w=100.0)
@@ -314,6 +334,17 @@ class TestBeyondWishes:
         bench.run(30)
         assert bench.limits == [300.0, 100.0]
         assert "node-cap-exceeded" in bench.codes()
+
+    def test_a_foreign_limit_counts_with_what_it_is(self, make_bench):
+        """Somebody gives a card all its power back: that is not fought, and the other job makes room for it."""
+        bench = make_bench(gpus=2, control__max_node_power_w=430.0)
+        start(bench, (0,), (1,), policy={"name": "static", "selector": "energy"})
+        bench.run(30)
+        assert bench.limits == [200.0, 200.0]
+        bench.gpus[0].set_power_limit_w(300.0)
+        bench.run(30)
+        assert bench.limits == [300.0, 125.0]
+        assert "foreign-change" in bench.codes()
 
     def test_without_a_frontier_the_limit_itself_is_lowered(self, make_bench):
         """Of a job of which nothing can be known at least the limit is: it is not above what is left of the cap."""

@@ -128,6 +128,7 @@ def test_a_job_of_many_gpus_counts_with_all_of_them():
     """A second of eight GPUs is worth eight of one: the large job is not slowed for the small one's sake."""
     large = replace(static("a"), limits_w={f"gpu-{k}": 300.0 for k in range(8)})
     assert limits([large, static("b")], 2 * 244.3 - 28.0) == [None, 250.0]
+    assert limits([static("b"), large], 2 * 244.3 - 28.0) == [250.0, None]
 
 
 class TestLosses:
@@ -156,6 +157,13 @@ class TestLosses:
                 max((other.cost - own.cost) / 3600, 0.0), abs=1e-3 * abs(own.cost) / 3600
             )
         assert part.unit == "g"
+
+    def test_plans_in_one_unit_are_weighed_in_it(self):
+        """Grams are grams, whoever's they are: the job that loses fewer gives way, though it has four GPUs."""
+        idle, busy = budget("a", slack=0.01), budget("b", slack=0.005)
+        large = replace(idle, limits_w={f"gpu-{k}": 300.0 for k in range(4)})
+        assert limits([large, busy], 2 * 244.3 - 28.0) == [250.0, None]
+        assert limits([replace(large, given=replace(large.given, horizon=None)), busy], 2 * 244.3 - 28.0)[1] == 250.0
 
     def test_grams_and_money_are_not_added_up(self):
         """Plans in two units are weighed by the time they lose, and the result is the same in whatever unit."""
