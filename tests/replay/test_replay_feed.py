@@ -75,7 +75,7 @@ def test_a_signal_that_polls_sees_every_revision():
         signal.poll()
         after = signal.observed_of(signal.states[0])
         revised += sum(before[start] != point for start, point in after.items() if start in before)
-        sure = [i for i in range(hour - 28)]
+        sure = range(hour - 28)
         assert [after[made.starts[i]].g_per_kwh for i in sure] == [made.values[i] for i in sure]
         assert len(after) == hour + 1
         clock.advance(1800)

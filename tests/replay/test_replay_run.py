@@ -6,6 +6,7 @@ import json
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def recomputed(result: Result, path) -> tuple[float, float, float]:
         units += profile.rate_at(limit_w) * seconds * result.cell.gpus
         energy_j += drawn_j
         edges = sorted({row.start, row.end, *(t for t in true.starts if row.start < t < row.end)})
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in pairwise(edges):
             share = (b - a).total_seconds() / seconds
             grams += share * drawn_j * result.cell.pue * true.values[true.step_of(a)] / 3.6e6
     return units, energy_j, grams
@@ -83,7 +84,7 @@ def test_the_figures_can_be_worked_out_anew(trace, tmp_path, given):
         pytest.approx(result.seconds),
     )
     assert sum(row.grams for row in rows) == pytest.approx(result.grams)
-    assert all(a.end == b.start for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.end == b.start for a, b in pairwise(rows))
 
 
 @pytest.mark.parametrize("slowdown", [0.0, 0.025, 0.05, 0.1, 0.2])
@@ -105,7 +106,7 @@ def test_the_same_cell_is_the_same_run(trace):
 
 
 def test_who_knows_the_future_comes_nearest_to_the_optimum(trace):
-    """The order that must be: optimum, perfect forecast, the shape of yesterday, and all of them beat standing still."""
+    """The optimum, then a perfect forecast, then the shape of yesterday; and timing is worth something."""
     saved = {f: run_cell(cell(trace, forecast=f)) for f in ("perfect", "yesterday", "persistence")}
     assert saved["perfect"].of_optimum == pytest.approx(1.0, abs=2e-3)
     assert saved["perfect"].grams <= saved["yesterday"].grams
