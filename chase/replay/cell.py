@@ -68,7 +68,8 @@ class Result:
     """What came of a cell. All grams are of all the job's GPUs and its host, times PUE, at the true intensities.
 
     ``full_*`` is the same job at full power over its own, shorter, time. ``fixed_grams`` is the same work in the same
-    ``seconds`` at one constant mix of two neighbouring settings at the most: the best fixed setting at equal time.
+    ``seconds`` at one constant mix of two neighbouring settings at the most: the best fixed setting at equal time;
+    ``fixed_j`` its energy.
     ``allowed_s`` is the budget, None where the policy has none. ``optimum_grams`` is the least with which the work
     could have been done within ``allowed_s`` (else within ``seconds``) by who knew the future, and
     ``optimum_fixed_grams`` the best fixed setting in the optimum's own time.
@@ -82,6 +83,7 @@ class Result:
     full_s: float
     full_j: float
     full_grams: float
+    fixed_j: float
     fixed_grams: float
     optimum_grams: float
     optimum_fixed_grams: float
@@ -113,6 +115,15 @@ class Result:
     @property
     def timing(self) -> float:
         return (self.fixed_grams - self.grams) / self.full_grams
+
+    @property
+    def moved(self) -> float:
+        """What of ``timing`` is owed to energy being drawn at cleaner times than on average.
+
+        The rest is what it costs to change the setting at all: along a convex frontier a mix takes more energy than
+        what is fixed. Of a placebo the first is 0 in the mean, and the second is not.
+        """
+        return (self.fixed_grams * self.energy_j / self.fixed_j - self.grams) / self.full_grams
 
     @property
     def optimum_saved(self) -> float:
@@ -154,6 +165,7 @@ _DERIVED = (
     "saved",
     "efficiency",
     "timing",
+    "moved",
     "optimum_saved",
     "optimum_timing",
     "of_optimum",

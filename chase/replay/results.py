@@ -23,7 +23,7 @@ _OURS = 0x63687372  # PRAGMA application_id: "chsr"
 _FEW = 500  # keys in one question
 _OF_CELL = ("trace", "profile", "policy", "forecast", "settings", "start", "days")
 _OF_RESULT = (
-    *("saved", "efficiency", "timing", "of_optimum", "of_optimum_timing", "slowdown", "exceeded_s"),
+    *("saved", "efficiency", "timing", "moved", "of_optimum", "of_optimum_timing", "slowdown", "exceeded_s"),
     *("grams", "full_grams", "fixed_grams", "optimum_grams", "wall_s"),
 )
 _SCHEMA = """

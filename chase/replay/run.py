@@ -287,7 +287,7 @@ def _closed(cell: Cell, inputs: Inputs) -> Cost:
 
 def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: int = 0, decisions: int = 0) -> Result:
     reference, allowed = inputs.reference, inputs.allowed_s(cell)
-    full = reference.full()
+    full, fixed = reference.full(), reference.fixed(cost.seconds)
     optimum = reference.optimum(cost.seconds if allowed is None else allowed)
     return Result(
         cell=cell,
@@ -298,7 +298,8 @@ def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: in
         full_s=full.seconds,
         full_j=full.energy_j,
         full_grams=full.grams,
-        fixed_grams=reference.fixed(cost.seconds).grams,
+        fixed_j=fixed.energy_j,
+        fixed_grams=fixed.grams,
         optimum_grams=optimum.grams,
         optimum_fixed_grams=reference.fixed(optimum.seconds).grams,
         allowed_s=allowed,
