@@ -535,3 +535,21 @@ def test_threads_do_not_mix_their_groups(make_local, nvml: NvmlSystem, standin_s
         assert (first, second, first_w) == (0, 1, second_w)
     bench.actuator.restore()
     assert bench.limits() == [ORIGINAL_W] * 2
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_only_for_cards_that_are_there_the_disk_is_waited_for(
+    request, real, make_local, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A journal of simulated cards is written and read as any other; no power cut could leave them in our limit."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    get = request.getfixturevalue
+    system = get("nvml") if real else SimulatedSystem(get("profile"), 2)
+    actuator, uuid = make_local(system), system.gpus()[0].uuid
+    assert actuator.apply({uuid: Wish(200.0)})[uuid].status is Status.APPLIED
+    entry = Journal(place / "state").read(uuid)
+    assert entry.ours == (200.0,)
+    actuator.close()
+    assert entries(place) == []
+    assert bool(synced) == real

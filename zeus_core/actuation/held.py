@@ -20,7 +20,7 @@ from zeus_core.actuation.readings import (
     try_enforced_w,
 )
 from zeus_core.actuation.setter import Setter
-from zeus_core.gpus.base import Gpu, GpuError, Refused
+from zeus_core.gpus.base import Gpu, GpuError, PowerLimits, Refused
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class HeldGpu:
         self._probe_due = -math.inf
         self._asked_w: float | None = None  # what we set last, which the driver may have rounded
         self._clocks_mhz: tuple[int, int] | None = None
+        self._told: tuple[object, GpuState] | None = None  # what a state is made of, and the state
 
     def probe(self) -> None:
         """Set the current limit back (rule G6): that it can be read, or has a range, does not say it can be set."""
@@ -79,6 +80,15 @@ class HeldGpu:
             self._look_for_foreign(current_w)
         except GpuError as error:
             reason = reason or str(error)
+        original_w = self.entry.original_w if self.entry else None
+        seen = (current_w, enforced_w, limits, original_w, self.foreign_w, self.fault, reason)
+        if self._told is None or self._told[0] != seen:  # made anew only where something is new
+            self._told = seen, self._state(current_w, enforced_w, limits, reason)
+        return self._told[1]
+
+    def _state(
+        self, current_w: float | None, enforced_w: float | None, limits: PowerLimits | None, reason: str
+    ) -> GpuState:
         return GpuState(
             uuid=self.gpu.uuid,
             name=self.gpu.name,
@@ -304,7 +314,8 @@ class HeldGpu:
     # What others do
 
     def _look_for_foreign(self, current_w: float) -> None:
-        ours = self.entry is None or not self.entry.ours or self.entry.is_ours(current_w)
+        entry = self.entry
+        ours = entry is None or not entry.ours or current_w in entry.ours or entry.is_ours(current_w)
         known, self.foreign_w = self.foreign_w, None if ours else current_w
         if self.foreign_w is not None and known is None:
             log.warning("%s: %s", self.gpu.uuid, self._foreign_text(current_w))

@@ -19,6 +19,7 @@ from zeus_core.actuation.setter import DriverSetter, Setter
 from zeus_core.gpus.base import GpuError, GpuSystem
 
 log = logging.getLogger(__name__)
+_NOTHING = Wish()
 
 
 class LocalActuator:
@@ -47,7 +48,7 @@ class LocalActuator:
         self._setter = setter or DriverSetter()
         self._guard = threading.RLock()
         self._locks: list[GpuLock] = []
-        journal = Journal(state_dir)
+        journal = Journal(state_dir, durable=system.kind != "simulated")
         journal.prepare()
         try:
             gpus = system.gpus()
@@ -89,8 +90,9 @@ class LocalActuator:
             check_wish(uuid, wish)
         with self._guard:
             self._check_open()
-            results = self.restore(uuid for uuid, wish in wishes.items() if wish == Wish())
-            results |= self._apply_group({uuid: wish for uuid, wish in wishes.items() if wish != Wish()})
+            unwanted = [uuid for uuid, wish in wishes.items() if wish == _NOTHING]
+            results = self.restore(unwanted) if unwanted else {}
+            results |= self._apply_group({uuid: wish for uuid, wish in wishes.items() if uuid not in results})
             return {uuid: results[uuid] for uuid in wishes}
 
     def restore(self, uuids: Iterable[str] | None = None) -> dict[str, Applied]:
