@@ -12,6 +12,7 @@ from chase.course import Course, Outcome, Stretch, of_plan, outcome
 from chase.errors import ChaseError, StoreError
 from chase.figures import count, duration, grams, money, percent, share_of
 from chase.horizon import GRAMS, J_PER_KWH
+from chase.planning import BOTH, CARBON
 from chase.policy import Planned, PolicyInput, planned
 from chase.records import DecisionRecord, JobRecord
 from zeus_core.frontier import Frontier
@@ -34,7 +35,10 @@ class NoPlan(ChaseError):
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """``course`` is what is expected, ``expected`` what it comes to, and ``zone`` the region's, where it is known."""
+    """``course`` is what is expected, ``expected`` what it comes to, and ``zone`` the region's, where it is known.
+
+    Of a job that minimises ``both``, cost is money and its carbon at the price that the owner set.
+    """
 
     job: JobRecord
     decision: DecisionRecord
@@ -44,6 +48,7 @@ class PlanReport:
     course: Course
     expected: Outcome
     zone: tzinfo | None = None
+    minimise: str = CARBON
 
     @property
     def end(self) -> datetime | None:
@@ -56,8 +61,13 @@ class PlanReport:
 
     @property
     def late_s(self) -> float:
-        late_s = self.course.seconds - self.made.allowance.seconds
+        late_s = self.course.seconds - self.allowed_s
         return late_s if self.course.ends and late_s > _LATE_S else 0.0
+
+    @property
+    def allowed_s(self) -> float:
+        """Less than nothing where the deadline is over, or all was used up."""
+        return self.full_power_s + self.made.allowance.slack_s
 
     def at(self, seconds: float) -> datetime:
         return self.decision.at + timedelta(seconds=seconds)
@@ -76,7 +86,7 @@ class PlanReport:
             "seconds": self.course.seconds,
             "units": self.course.units,
             "full_power_seconds": self.full_power_s,
-            "allowed_seconds": allowed.seconds,
+            "allowed_seconds": self.allowed_s,
             "late_seconds": self.late_s,
             "slack_seconds": allowed.slack_s,
             "slack_used_seconds": progress.delay_s,
@@ -86,6 +96,7 @@ class PlanReport:
             **figures(self.expected if self.expected.unit == GRAMS else None, "grams"),
             **figures(self.expected if self.expected.unit != GRAMS else None, "cost"),
             "unit": self.expected.unit,
+            "minimise": self.minimise,
             "denominators": DENOMINATORS,
             "slots": self.rows(self.shown(hours)),
         }
@@ -160,7 +171,7 @@ class PlanReport:
     def _saving(self) -> Iterator[tuple[str, str]]:
         found, drawn_j = self.expected, self.course.energy_j
         amount = partial(amount_of, unit=found.unit)
-        label = "carbon" if found.unit == GRAMS else "money"
+        label = "carbon" if found.unit == GRAMS else "both" if self.minimise == BOTH else "money"
         spread = f" ({amount(found.low)} to {amount(found.high)} if all comes at the 10 or 90 % quantile)"
         sure = "" if found.low == found.high else spread
         yield label, f"{amount(found.cost)}{sure}, {drawn_j / J_PER_KWH:,.1f} kWh by GPUs and host"
@@ -204,7 +215,7 @@ def slowdown(course: Course, given: PolicyInput, frontier: Frontier) -> float:
 def settings_text(stretch: Stretch) -> str:
     if len(stretch.parts) == 1 or stretch.parts[0][1] >= _WHOLE:
         return str(stretch.parts[0][0])
-    return ", ".join(f"{setting} {share:.0%}" for setting, share in stretch.parts if share > 1 - _WHOLE)
+    return ", ".join(f"{setting} {100 * share:.0f} %" for setting, share in stretch.parts if share > 1 - _WHOLE)
 
 
 def given_of(job: JobRecord, decision: DecisionRecord | None) -> tuple[DecisionRecord, PolicyInput, Frontier]:
@@ -224,7 +235,9 @@ def given_of(job: JobRecord, decision: DecisionRecord | None) -> tuple[DecisionR
     return decision, given, given.frontier
 
 
-def plan_report(job: JobRecord, last: DecisionRecord | None, zone: tzinfo | None = None) -> PlanReport:
+def plan_report(
+    job: JobRecord, last: DecisionRecord | None, zone: tzinfo | None = None, minimise: str = CARBON
+) -> PlanReport:
     """The plan as it was at the last decision. Raises ``NoPlan`` with the reason where there is none."""
     decision, given, frontier = given_of(job, last)
     if given.rules.name != "budget":
@@ -237,7 +250,7 @@ def plan_report(job: JobRecord, last: DecisionRecord | None, zone: tzinfo | None
     made = planned(given, frontier)
     course = of_plan(made)
     found = outcome(course, made.horizon, frontier, given.host_w)
-    return PlanReport(job, decision, given, frontier, made, course, found, zone)
+    return PlanReport(job, decision, given, frontier, made, course, found, zone, minimise)
 
 
 def amount_of(value: float, unit: str) -> str:

@@ -12,7 +12,7 @@ from chase.course import Course, Outcome, of_plan, of_policy, outcome
 from chase.errors import ConfigError
 from chase.horizon import GRAMS, J_PER_KWH, Horizon
 from chase.plan_report import NoPlan, figures, slowdown
-from chase.planning import CARBON
+from chase.planning import CARBON, MONEY
 from chase.policy import PolicyInput, Rules, allowance, planned
 from zeus_core.frontier import Frontier
 
@@ -112,7 +112,7 @@ def case(now: Now, changes: Mapping[str, Any], known: Known) -> Case:
         horizon = place.horizon(chosen.minimise, chosen.carbon_price_per_kg)
     if horizon is None and chosen.minimise != CARBON:
         raise NoPlan(f"no price of electricity ahead is stored: there is nothing to minimise {chosen.minimise} by")
-    carbon, money = _priced_with(stored, place)
+    carbon, money = _priced_with(stored, place, chosen.minimise)
     region = now.region if place is None else place.region.id
     seen = "as decided" if stored is not None or place is None else place.source
     return Case(changes, replace(given, horizon=horizon), region, seen, horizon, carbon, money)
@@ -123,7 +123,8 @@ def expect(case_: Case, frontier: Frontier, at: datetime) -> Expected:
     given, course = case_.given, _course(case_, frontier)
     allowed_s = given.progress.deadline_s
     if given.rules.name == "budget":
-        allowed_s = allowance(given.rules, given.progress, frontier).seconds
+        full_s = course.units * frontier.reference.seconds_per_unit
+        allowed_s = full_s + allowance(given.rules, given.progress, frontier).slack_s
     late_s = 0.0 if allowed_s is None or not course.ends else course.seconds - allowed_s
     grams, cost = (
         None if horizon is None else outcome(course, horizon, frontier, given.host_w)
@@ -133,14 +134,14 @@ def expect(case_: Case, frontier: Frontier, at: datetime) -> Expected:
     return Expected(case_, at, course, slowdown(course, given, frontier), late_s, grams, cost)
 
 
-def _priced_with(stored: Horizon | None, place: AsOf | None) -> tuple[Horizon | None, Horizon | None]:
+def _priced_with(stored: Horizon | None, place: AsOf | None, minimise: str) -> tuple[Horizon | None, Horizon | None]:
     """Carbon and money: what the decision was given where it was one of them, else what is known as of then."""
     carbon = money = None
     if place is not None:
         carbon, money = place.horizon(), place.money()
     if stored is not None and stored.unit == GRAMS:
         carbon = stored
-    elif stored is not None and money is None:
+    elif stored is not None and minimise == MONEY:
         money = stored
     return carbon, money
 

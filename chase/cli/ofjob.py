@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from chase.cli import jobref
 from chase.cli.output import say_more
-from chase.config import Config, RegionConfig, load, load_region
+from chase.config import Config, RegionConfig, job_policy, load, load_region
 from chase.errors import ConfigError
 from chase.records import DecisionRecord, JobRecord
 from chase.store import Reader
+
+_BESIDE = ("minimise", "carbon_price_per_kg", "efficiency_above", "speed_below", "max_intensity_g_per_kwh")
 
 
 def last_of(log: Reader, name: str) -> tuple[JobRecord, DecisionRecord | None]:
@@ -34,6 +37,16 @@ def place_of(job: JobRecord, config_file: Path | None) -> tuple[Config, RegionCo
     if loaded.region.id == job.region:
         return loaded.config, loaded.region
     return loaded.config, _shipped(job)
+
+
+def wishes_of(job: JobRecord, config: Config, home: RegionConfig | None) -> dict[str, Any]:
+    """What of the job's policy no decision holds: what it minimises, and the thresholds as they were written."""
+    try:
+        chosen = job_policy(config, home, job.policy)
+    except ConfigError as error:  # the configuration has changed since
+        say_more(f"the policy of {job.name} is taken as its decisions have it: {error}")
+        chosen = job_policy(Config(), None, {})
+    return {key: getattr(chosen, key) for key in _BESIDE}
 
 
 def _shipped(job: JobRecord) -> RegionConfig | None:

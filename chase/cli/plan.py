@@ -12,7 +12,7 @@ import click
 
 from chase.cli import options
 from chase.cli.chart import Panel, chart
-from chase.cli.ofjob import last_of, place_of
+from chase.cli.ofjob import last_of, place_of, wishes_of
 from chase.cli.output import (
     Column,
     age,
@@ -29,6 +29,7 @@ from chase.plan_report import PlanReport, plan_report
 
 _PIPED = 80  # columns where there is no terminal
 _HIGH, _LOW = 7, 5  # lines of the two charts
+_LARGE = 1000  # has no use for decimals
 
 
 @click.command(
@@ -65,8 +66,9 @@ def plan(
         raise click.UsageError("--json and --csv are two forms: choose one")
     with open_database(db_file, config_file) as log:
         job, decision = last_of(log, name)
-    _, region = place_of(job, config_file)
-    report = plan_report(job, decision, ZoneInfo(region.time_zone) if region else None)
+    config, region = place_of(job, config_file)
+    zone = ZoneInfo(region.time_zone) if region else None
+    report = plan_report(job, decision, zone, wishes_of(job, config, region)["minimise"])
     if as_json:
         emit_json(report.to_dict(hours))
     elif as_csv:
@@ -120,6 +122,8 @@ def _columns(report: PlanReport) -> tuple[Column, ...]:
     def within(row: object) -> str:
         assert isinstance(row, dict)  # noqa: S101  as the report makes them
         low, high = row["low_per_kwh"], row["high_per_kwh"]
+        if not row["forecast"]:
+            return "no forecast"
         return f"{low:.{digits}f} to {high:.{digits}f}" if low < high else ""
 
     return (
@@ -130,7 +134,11 @@ def _columns(report: PlanReport) -> tuple[Column, ...]:
         Column("low_per_kwh", "80 % within", tell=within, spare=4),
         Column("setting", "setting", least=12),
         Column("power_w", "W", show=lambda watts: f"{watts:.0f}", right=True, spare=1),
-        Column("units", report.job.units, show=lambda units: f"{units:,.5g}", right=True, spare=2),
+        Column("units", report.job.units, show=_figure, right=True, spare=2),
         Column("energy_kwh", "kWh", show=lambda kwh: f"{kwh:.2f}", right=True),
-        Column("cost", "g" if grams else report.expected.unit, show=lambda cost: f"{cost:,.4g}", right=True),
+        Column("cost", "g" if grams else report.expected.unit, show=_figure, right=True),
     )
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.4g}"

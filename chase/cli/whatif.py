@@ -14,10 +14,10 @@ import click
 
 from chase.asof import AsOf, as_of
 from chase.cli import options, times
-from chase.cli.ofjob import last_of, place_of
-from chase.cli.output import Column, age, emit_csv, emit_json, emit_lines, emit_table
+from chase.cli.ofjob import last_of, place_of, wishes_of
+from chase.cli.output import Column, age, emit_csv, emit_json, emit_lines, emit_table, say_more
 from chase.cli.where import open_database
-from chase.config import Config, RegionConfig, job_policy, load_region
+from chase.config import Config, RegionConfig, load_region
 from chase.errors import ConfigError
 from chase.figures import duration, grams, money, percent, share_of
 from chase.plan_report import DENOMINATORS, given_of
@@ -104,7 +104,7 @@ def whatif(
         changes = list(_combined(wanted, decision.at))
         config, home = place_of(job, config_file)
         known = _known(log, config, home, decision.at)
-        now = Now(given, frontier, decision.at, job.region, _wishes(job, config, home))
+        now = Now(given, frontier, decision.at, job.region, wishes_of(job, config, home))
         found = [expect(case(now, change, known), frontier, decision.at) for change in ({}, *changes)]
     rows = [expected.to_dict() for expected in found]
     if as_csv:
@@ -140,22 +140,19 @@ def _values(key: str, text: str, at: datetime) -> list[Any]:
 
 
 def _known(log: Reader, config: Config, home: RegionConfig | None, at: datetime) -> Callable[[str | None], AsOf | None]:
+    """What is stored of a region. The job's own may do without: its last decision knows the grid."""
+
     @lru_cache
     def known(name: str | None) -> AsOf | None:
-        region = home if name is None or (home is not None and name == home.id) else load_region(name)
-        return None if region is None else as_of(region, config, log, at)
+        if name is not None:
+            return as_of(home if home is not None and name == home.id else load_region(name), config, log, at)
+        try:
+            return None if home is None else as_of(home, config, log, at)
+        except ConfigError as error:
+            say_more(f"region {home.id if home else ''}: {error}")
+            return None
 
     return known
-
-
-def _wishes(job: JobRecord, config: Config, home: RegionConfig | None) -> dict[str, Any]:
-    """What of the job's policy no decision holds: what it minimises, and the thresholds as they were written."""
-    try:
-        chosen = job_policy(config, home, job.policy)
-    except ConfigError:  # since changed
-        chosen = job_policy(Config(), None, {})
-    keys = (MINIMISE, CARBON_PRICE, "efficiency_above", "speed_below", "max_intensity_g_per_kwh")
-    return {key: getattr(chosen, key) for key in keys}
 
 
 def _document(job: JobRecord, decision: DecisionRecord, rows: list[dict[str, Any]]) -> dict[str, Any]:
