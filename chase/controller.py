@@ -442,7 +442,7 @@ class Controller:
 
     def _grid(self, job: Job, outlook: Outlook) -> Grid:
         chosen, now = job.policy_config, outlook.now
-        recent = [point.g_per_kwh for point in outlook.recent]
+        recent = [point.g_per_kwh for point in outlook.recent] if chosen.name == "threshold" else []
         reference_g = job.reference_g or chosen.max_intensity_g_per_kwh
         if reference_g is None and now is not None:
             day = [point.g_per_kwh for point in outlook.recent if outlook.at - point.start <= timedelta(hours=24)]
@@ -458,7 +458,7 @@ class Controller:
             freshness=outlook.freshness,
             low_g_per_kwh=outlook.low,
             high_g_per_kwh=outlook.high,
-            efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),
+            efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),  # None where nobody asks
             speed_below_g=policy.threshold_g(chosen.speed_below, recent),
             reference_g=reference_g,
         )
