@@ -442,7 +442,7 @@ class Controller:
 
     def _grid(self, job: Job, outlook: Outlook) -> Grid:
         chosen, now = job.policy_config, outlook.now
-        recent = [point.g_per_kwh for point in outlook.recent] if chosen.name == "threshold" else []
+        recent = sorted(point.g_per_kwh for point in outlook.recent) if chosen.name == "threshold" else []
         reference_g = job.reference_g or chosen.max_intensity_g_per_kwh
         if reference_g is None and now is not None:
             day = [point.g_per_kwh for point in outlook.recent if outlook.at - point.start <= timedelta(hours=24)]
