@@ -3,9 +3,9 @@
 Notation:
 
     j, k          job, and one of its options, of least power first
-    p_jk, c_jk    power of the option, in whole tenths of a watt, and its cost     [W/10], [any one unit for all jobs]
-    C             the cap                                                          [W/10]
-    lam           what a tenth of a watt less under the cap would cost, above 0    [cost/(W/10)]
+    p_jk, c_jk    power of the option, in whole grains, and its cost          [grain], [any one unit for all jobs]
+    C             the cap                                                     [grain]
+    lam           what a grain less under the cap would cost, above 0         [cost/grain]
     e_jk          excess, c_jk + lam p_jk - min_k (c_jk + lam p_jk), at least 0
 
     minimise  sum_j c_jk(j)   subject to   sum_j p_jk(j) <= C
@@ -20,9 +20,10 @@ excess alone is as large as the gap between that one and the bound. The options 
 jobs nearest to changing their mind (Pisinger 1995): after each job only those partial choices are kept that no other
 beats in both power and cost, and each better choice that is found narrows the gap for the rest.
 
-Powers are rounded up to a tenth of a watt, far below what a mean power is known to, and the cap down. So no choice
-exceeds the cap by rounding, sums of alike jobs are equal in whatever order they are taken, and there are never more
-partial choices than tenths of a watt: the time is bounded even where a watt buys the same everywhere.
+A grain is 0.01 W, and 0.1 W or 1 W for caps above 2 or 20 kW: far below what a mean power is known to. Powers are
+rounded up to it and the cap down. So no choice exceeds the cap by rounding, sums of alike jobs are equal in whatever
+order they are taken, and there are never more partial choices than grains: the time is bounded even where a watt buys
+the same everywhere.
 """
 
 # ruff: noqa: N803, N806  C is what the mathematics calls it
@@ -41,7 +42,7 @@ Ints = NDArray[np.int64]
 
 _SURE = 1e-12  # of the largest difference that a choice can make: costs nearer than this are equal
 _MOST_W = 1e9
-_PER_W = 10
+_GRAINS = 200_000  # of a cap, at most, while a watt has more than one
 _ROUNDING_W = 1e-6
 
 
@@ -66,12 +67,13 @@ class Selection:
 def fit(jobs: Sequence[Sequence[Option]], cap_w: float) -> Selection:
     """The choice of least cost within the cap; the same for the same input. Costs of all jobs are of one unit.
 
-    Exact where powers are whole tenths of a watt; else what would fit only by its tenths may be missed.
+    Exact where powers are whole grains; else what would fit only by a part of one may be missed.
     Raises ``ValueError`` for a job without options, options not rising in power, or a number that cannot be.
     """
     _check(jobs, cap_w)
-    C = math.floor((cap_w + _ROUNDING_W) * _PER_W)
-    power = [np.array([math.ceil((option.power_w - _ROUNDING_W) * _PER_W) for option in job], np.int64) for job in jobs]
+    per_w = next((grains for grains in (100, 10) if cap_w * grains <= _GRAINS), 1)
+    C = math.floor((cap_w + _ROUNDING_W) * per_w)
+    power = [np.array([math.ceil((option.power_w - _ROUNDING_W) * per_w) for option in job], np.int64) for job in jobs]
     cost = [np.array([option.cost for option in job], np.float64) for job in jobs]
     cheapest = _selection(jobs, [int(np.argmin(c)) for c in cost], cap_w)
     if cheapest.met:
@@ -101,7 +103,7 @@ def _selection(jobs: Sequence[Sequence[Option]], chosen: Sequence[int], cap_w: f
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An edge of a hull: ``worth`` is the cost saved for each tenth of a watt from option ``start`` to ``end``."""
+    """An edge of a hull: ``worth`` is the cost saved for each grain from option ``start`` to ``end``."""
 
     worth: float
     job: int
@@ -122,7 +124,7 @@ def _steps(job: int, power: Ints, cost: Floats) -> list[_Step]:
 
 
 def _worth(power: Ints, cost: Floats, start: int, end: int) -> float:
-    """Two options in one tenth of a watt are a step upright, taken before any other."""
+    """Two options in one grain are a step upright, taken before any other."""
     rise = int(power[end] - power[start])
     return float(cost[start] - cost[end]) / rise if rise else math.inf
 

@@ -111,7 +111,7 @@ def test_a_later_stage_is_for_where_the_earlier_does_not_suffice(node):
     fit = fitted(made, cap_w)
     for stage in range(max(place.stage for place in fit.places)):
         least = math.fsum(min(p.power_w for p in part.places if p.stage <= stage) for part in made)
-        assert least > cap_w - 0.1 * len(made)  # powers count in tenths of a watt
+        assert least > cap_w - 0.1 * len(made)  # powers are rounded up a little
 
 
 def test_within_the_cap_nothing_is_done():

@@ -75,7 +75,7 @@ def test_more_room_never_costs_more(case, more_w):
     tight, wide = fit(jobs, cap_w), fit(jobs, cap_w + more_w)
     assert wide.met >= tight.met
     if tight.met:
-        # What fits only by a tenth of a watt of rounding may be missed, never what is within the lower cap.
+        # What fits only by a part of a grain may be missed, never what is within the lower cap.
         assert wide.cost <= tight.cost + 1e-9
 
 
