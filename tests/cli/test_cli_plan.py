@@ -272,3 +272,23 @@ def _on_a_terminal(*arguments: object, **env: str) -> str:
         os.close(controller)
     assert process.returncode == 0
     return b"".join(chunks).decode()
+
+
+def test_explain_says_what_a_plan_rests_on(run, tmp_path):
+    """The prices ahead, what is allowed, and the worth of a unit; costs are per hour in the horizon's unit."""
+    path = fill(tmp_path / "plan.sqlite", budget())
+    out = run("explain", 1, "--db", path).stdout
+    assert "  horizon 72 slots, 71 h 40 min: 245 g/kWh now, 200 in the mean, 110 to 290" in out
+    assert re.search(r"^  allowed 20 units within 21 h 5\d min, 1 h 12 min more than at full power; 2 min", out, re.MULTILINE)
+    mu = planned(budget(), FRONTIER).plan.mu
+    assert f"  mu      {mu:.4g} g for one more unit of work" in out
+    assert "g/h" in next(line for line in out.splitlines() if "slowdown" in line)
+    assert "the same choice" in out
+
+
+def test_explain_of_a_job_that_is_late_has_no_price_of_time(run, tmp_path):
+    """All of it is needed."""
+    given = budget(progress=Progress(units_left=20.0, deadline_s=60.0))
+    out = run("explain", 1, "--db", fill(tmp_path / "plan.sqlite", given)).stdout
+    assert "no more than at full power" in out
+    assert "  mu      none: all time is needed" in out
