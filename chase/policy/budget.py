@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 DEFAULT_SLOWDOWN = 0.05
 _SHORTEST_S, _LONGEST_S = 86400.0, 7 * 86400.0  # of the rolling horizon
 _HOUR_S = 3600.0
-_LATE_S = 1.0  # less is rounding
-_SOONEST_S = 1.0  # a rest of time shorter than this is none
+_LEAST_S = 1.0  # less is rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def allowance(rules: Rules, progress: Progress, frontier: Frontier) -> Allowance
         limits.append(work * full_s + slowdown * full_s * (progress.units_done + work) - progress.delay_s)
     if progress.deadline_s is not None:
         limits.append(progress.deadline_s)
-    return Allowance(work, max(min(limits), _SOONEST_S), ends=True, slack_s=min(limits) - work * full_s)
+    return Allowance(work, max(min(limits), _LEAST_S), ends=True, slack_s=min(limits) - work * full_s)
 
 
 def _rolling(slowdown: float, progress: Progress, full_s: float) -> Allowance:
@@ -132,7 +131,7 @@ def _flat_out(frontier: Frontier, made: Planned) -> tuple[int, float | None, str
     allowed_, fastest = made.allowance, made.levels.fastest
     longer_s = 1.0 / float(made.levels.rate[fastest]) - frontier.reference.seconds_per_unit
     late_s = allowed_.work * longer_s - allowed_.slack_s
-    if late_s > _LATE_S and allowed_.ends:
+    if late_s > _LEAST_S and allowed_.ends:
         return fastest, None, "late", f"is the fastest, and still {_span(late_s)} late"
     why = "all the time that is left is needed" if allowed_.ends else "the time allowed so far is spent"
     return fastest, None, "plan", f"is the fastest, and {why}"
@@ -141,15 +140,12 @@ def _flat_out(frontier: Frontier, made: Planned) -> tuple[int, float | None, str
 def _level(given: PolicyInput, made: Planned) -> tuple[int, float | None, str, str]:
     """The level to run at now, for how long if not for the whole slot, a code and why."""
     plan, slot_s = made.plan, float(made.slots.seconds[0])
-    level, until_s = plan.level, plan.first_s if plan.first_s < slot_s and plan.end != 0 else None
-    held = _held(given, made.levels)
-    if (
-        until_s is not None
-        and until_s < given.rules.dwell_s
-        and held != level
-        and _in_time(made, plan.then_level, slot_s)
-    ):
-        level, until_s = plan.then_level, None
+    level, until_s, held = plan.level, None, _held(given, made.levels)
+    if plan.then_level != level and plan.first_s < slot_s - _LEAST_S:
+        until_s = plan.first_s
+        short = until_s < max(given.rules.dwell_s, _LEAST_S) and held != level
+        if short and _in_time(made, plan.then_level, slot_s):
+            level, until_s = plan.then_level, None
     if held is None or held == level:
         return level, until_s, "plan", _worth(given, made)
     wait_s = min(given.rules.dwell_s - given.since_s, slot_s)
@@ -170,9 +166,8 @@ def _held(given: PolicyInput, levels: Levels) -> int | None:
 
 def _in_time(made: Planned, level: int, seconds: float) -> bool:
     """Whether the rest can still be done in time, at the fastest, after so long at a level."""
-    fastest = float(made.levels.rate[-1])
     left = made.allowance.work - float(made.levels.rate[level]) * seconds
-    return left <= fastest * (made.allowance.seconds - seconds) * (1 + 1e-12)
+    return left / float(made.levels.rate[-1]) <= made.allowance.seconds - seconds + _LEAST_S
 
 
 def _within_doubt(made: Planned, held: int, level: int) -> bool:
@@ -180,7 +175,7 @@ def _within_doubt(made: Planned, held: int, level: int) -> bool:
     cost = _running_cost(made)
     gain = cost[held] - cost[level]
     doubt_w = math.hypot(_error_w(made.points[held]), _error_w(made.points[level]))
-    return gain < abs(float(made.slots.price[0])) * doubt_w
+    return max(gain, 0.0) < abs(float(made.slots.price[0])) * doubt_w
 
 
 def _error_w(point: OperatingPoint | None) -> float:
