@@ -10,7 +10,9 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from chase import policy, recording
@@ -27,11 +29,12 @@ from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger, Rates
 from chase.outlook import Outlook
 from chase.planning import horizon_of
-from chase.policy import Choice, Grid, PolicyInput, Progress, Rules
+from chase.policy import Choice, Grid, PolicyInput, Progress
 from chase.prices import PriceFeed
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
 from chase.store import Store
+from chase.thresholds import Thresholds
 from chase.wishes import joint_wishes
 from providers.base import Kind
 from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status, Wish
@@ -49,6 +52,7 @@ _STALLED_S = 120.0
 _STALLED_REPORTS = 10
 _FULL_LOAD = 0.9
 _AHEAD = timedelta(days=7)
+_SEEN = attrgetter(*(state.name for state in fields(GpuState) if state.name not in {"uuid", "name", "index"}))
 _CHOSEN = frozenset({policy.SPEED, policy.EFFICIENCY, policy.BETWEEN, policy.PAUSED})
 
 
@@ -92,6 +96,8 @@ class Controller:
         self._profiles = frozenset({*profile_names(), *(profiles or ())})
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._holds = HoldBook(store, clock, events)
+        self._thresholds = {region: Thresholds() for region in self._regions}
+        self._groups: tuple[object, tuple[dict[str, Wish], ...]] = (None, ())  # of what wishes, and what they make
         self._cap = CapKeeper(events)
         self._stuck: set[str] = set()  # GPUs that did not take what was last asked of them
         self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
@@ -225,8 +231,10 @@ class Controller:
             applied = self._apply({job_id: choice for job_id, (_, choice) in weighed.items()})
             for job in self.jobs:
                 mine = {uuid: applied[uuid] for uuid in job.gpus if uuid in applied}
-                with self._alone_at_fault(job):
+                try:
                     self._write_down(job, *weighed[job.id], mine, outlooks[job.region])
+                except Exception as error:  # noqa: BLE001  as in ``_weigh``
+                    self._at_fault(job, error)
             self.ticked_s = self._clock.monotonic()
             return any(result.status is Status.RAMPING for result in applied.values())
 
@@ -260,8 +268,7 @@ class Controller:
         """``control`` or ``observe``, and why."""
         if self._actuator is None:
             return "observe", self._observe_reason
-        able = [state for state in self._states.values() if state.can_set]
-        if self._states and not able:
+        if self._states and not any(state.can_set for state in self._states.values()):
             return "observe", next(
                 (state.reason for state in self._states.values() if state.reason), "nothing can be set"
             )
@@ -306,7 +313,7 @@ class Controller:
 
     def _gpu_states(self) -> dict[str, GpuState]:
         if self._actuator is None:
-            return {gpu.uuid: _seen_state(gpu, self._observe_reason) for gpu in self._gpus.values()}
+            return self._seen_states(self._observe_reason)
         try:
             self._actuator.keepalive()
             states = {state.uuid: state for state in self._actuator.describe()}
@@ -324,7 +331,10 @@ class Controller:
     def _actuator_failed(self, error: ActuationError) -> dict[str, GpuState]:
         self._notes["actuator"] = f"{error}; start `chase actuator --uid {os.geteuid()}` as root if it is not running"
         self.events("actuator-failed", "error", self._notes["actuator"], once=True)
-        return {gpu.uuid: _seen_state(gpu, self._notes["actuator"]) for gpu in self._gpus.values()}
+        return self._seen_states(self._notes["actuator"])
+
+    def _seen_states(self, reason: str) -> dict[str, GpuState]:
+        return {uuid: _seen_state(gpu, reason, self._states.get(uuid)) for uuid, gpu in self._gpus.items()}
 
     def _users(self, uuid: str) -> tuple[Process, ...]:
         try:
@@ -343,7 +353,7 @@ class Controller:
             self._at_fault(job, error)
             fault = f"a fault in its figures ({type(error).__name__}: {error})"
             progress = job.progress(outlook.at)  # what was spent is known again after a restart
-            given = PolicyInput(frontier=None, rules=_rules(job.policy_config), barred=fault, progress=progress)
+            given = PolicyInput(frontier=None, rules=job.rules, barred=fault, progress=progress)
             return given, policy.choose(given)
 
     def _under_cap(self, weighed: Mapping[str, tuple[PolicyInput, Choice]]) -> dict[str, tuple[PolicyInput, Choice]]:
@@ -374,7 +384,8 @@ class Controller:
 
     def _input(self, job: Job, outlook: Outlook) -> PolicyInput:
         barred = self._barred(job)
-        why_not = self._why_not_measure(job)
+        known = job.frontier is not None and job.profiler is None
+        why_not = "" if known else self._why_not_measure(job)
         note = "" if barred else self._book.seek(job, self._states, why_not=why_not)
         hold = self._holds.of(job)
         held = hold is not None and hold.mode != policy.EFFICIENCY
@@ -385,7 +396,7 @@ class Controller:
         progress = job.progress(outlook.at)
         return PolicyInput(
             frontier=job.frontier,
-            rules=_rules(job.policy_config),
+            rules=job.rules,
             grid=self._grid(job, outlook),
             max_power_w=sum(original_w(self._states[uuid]) for uuid in job.gpus if uuid in self._states),
             current_mode=job.mode if job.mode in _CHOSEN else None,
@@ -411,7 +422,7 @@ class Controller:
             minimise=chosen.minimise,
             carbon_price_per_kg=chosen.carbon_price_per_kg,
             pue=self._pue(job.region),
-            seconds=policy.allowance(_rules(chosen), progress, job.frontier).seconds,
+            seconds=policy.allowance(job.rules, progress, job.frontier).seconds,
         )
 
     def _barred(self, job: Job) -> str:
@@ -442,7 +453,7 @@ class Controller:
 
     def _grid(self, job: Job, outlook: Outlook) -> Grid:
         chosen, now = job.policy_config, outlook.now
-        recent = sorted(point.g_per_kwh for point in outlook.recent) if chosen.name == "threshold" else []
+        thresholds, past = self._thresholds[job.region], outlook.recent if chosen.name == "threshold" else ()
         reference_g = job.reference_g or chosen.max_intensity_g_per_kwh
         if reference_g is None and now is not None:
             day = [point.g_per_kwh for point in outlook.recent if outlook.at - point.start <= timedelta(hours=24)]
@@ -458,8 +469,8 @@ class Controller:
             freshness=outlook.freshness,
             low_g_per_kwh=outlook.low,
             high_g_per_kwh=outlook.high,
-            efficiency_above_g=policy.threshold_g(chosen.efficiency_above, recent),  # None where nobody asks
-            speed_below_g=policy.threshold_g(chosen.speed_below, recent),
+            efficiency_above_g=thresholds.of(chosen.efficiency_above, past),  # None where nobody asks
+            speed_below_g=thresholds.of(chosen.speed_below, past),
             reference_g=reference_g,
         )
 
@@ -474,8 +485,7 @@ class Controller:
     def _apply(self, choices: Mapping[str, Choice]) -> dict[str, Applied]:
         if self._actuator is None:
             return {}
-        settings = {job_id: choice.setting for job_id, choice in choices.items()}
-        groups = joint_wishes({job.id: job.gpus for job in self.jobs}, settings)
+        groups = self._joint_wishes(choices)
         applied: dict[str, Applied] = {}
         try:
             for group in sorted(groups, key=self._rises):
@@ -488,6 +498,13 @@ class Controller:
         for result in applied.values():
             self._note_applied(result)
         return applied
+
+    def _joint_wishes(self, choices: Mapping[str, Choice]) -> tuple[dict[str, Wish], ...]:
+        settings = {job_id: choice.setting for job_id, choice in choices.items()}
+        wanted = ({job.id: job.gpus for job in self.jobs}, settings)
+        if self._groups[0] != wanted:
+            self._groups = wanted, joint_wishes(*wanted)
+        return self._groups[1]
 
     def _rises(self, group: Mapping[str, Wish]) -> bool:
         """What only falls goes first: all together never have more than before or after."""
@@ -534,7 +551,9 @@ class Controller:
             return None
         limits = set(self._limits(job, applied))
         limit_w = limits.pop() if len(limits) == 1 else None
-        return None if limit_w is None else Setting(power_limit_w=limit_w)
+        if limit_w is None or (job.in_force is not None and job.in_force.power_limit_w == limit_w):
+            return None if limit_w is None else job.in_force
+        return Setting(power_limit_w=limit_w)
 
     def _limits(self, job: Job, applied: Mapping[str, Applied]) -> Iterator[float | None]:
         """Of each of its GPUs, as set just now, else as found at the beginning of this tick."""
@@ -595,20 +614,6 @@ class Controller:
         return self._regions[region].pue
 
 
-def _rules(chosen: PolicyConfig) -> Rules:
-    return Rules(
-        name=chosen.name,
-        dwell_s=chosen.dwell_s,
-        eta=chosen.eta,
-        selector=chosen.selector,
-        slowdown=chosen.slowdown,
-        max_slowdown=chosen.max_slowdown,
-        without_signal=chosen.without_signal,
-        min_power_limit_w=chosen.min_power_limit_w,
-        max_power_limit_w=chosen.max_power_limit_w,
-    )
-
-
 def _progress_note(job: Job) -> str:
     if job.profiler is None:
         return ""
@@ -633,22 +638,26 @@ def _slices(gpu: Gpu) -> tuple[str, ...]:
         return ()
 
 
-def _seen_state(gpu: Gpu, reason: str) -> GpuState:
-    """What can be read of a GPU without an actuator."""
+def _seen_state(gpu: Gpu, reason: str, before: GpuState | None) -> GpuState:
+    """What can be read of a GPU without an actuator; ``before`` itself where nothing is new."""
     limits = limit_w = enforced_w = None
     try:
         limits, limit_w, enforced_w = gpu.power_limits(), gpu.power_limit_w(), gpu.enforced_power_limit_w()
     except GpuError as error:
         reason = str(error)
+    least_w, most_w, default_w = (limits.min_w, limits.max_w, limits.default_w) if limits else (None, None, None)
+    seen = (limit_w, enforced_w, least_w, most_w, default_w, None, None, False, reason)
+    if before is not None and _SEEN(before) == seen:
+        return before
     return GpuState(
         uuid=gpu.uuid,
         name=gpu.name,
         index=gpu.index,
         power_limit_w=limit_w,
         enforced_w=enforced_w,
-        min_w=limits.min_w if limits else None,
-        max_w=limits.max_w if limits else None,
-        default_w=limits.default_w if limits else None,
+        min_w=least_w,
+        max_w=most_w,
+        default_w=default_w,
         original_w=None,
         foreign_w=None,
         can_set=False,

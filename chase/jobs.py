@@ -18,7 +18,7 @@ from chase.clock import Clock
 from chase.config import PolicyConfig
 from chase.errors import ChaseError
 from chase.pace import Pace
-from chase.policy import Progress
+from chase.policy import Progress, Rules
 from chase.records import JobRecord
 from providers.base import IntensityPoint
 from zeus_core.frontier import Frontier, Setting
@@ -134,6 +134,14 @@ class Job:
     decisions: int = 0
     account: Account | None = None
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0))
+    _rules: tuple[PolicyConfig, Rules] | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """The owner's wishes as the policies take them."""
+        if self._rules is None or self._rules[0] is not self.policy_config:
+            self._rules = self.policy_config, _rules(self.policy_config)
+        return self._rules[1]
 
     def progress(self, now: datetime) -> Progress:
         """A job that has done all it said it would, and goes on, is one of which nobody knows how long it is."""
@@ -284,6 +292,20 @@ class JobTable:
 def _check_units(name: str, value: float) -> None:
     if not 0 <= value <= MOST_UNITS:  # false for NaN
         raise JobRefused(422, "bad-units", f"{name} must be a number from 0 to {MOST_UNITS:g}, not {value!r}")
+
+
+def _rules(chosen: PolicyConfig) -> Rules:
+    return Rules(
+        name=chosen.name,
+        dwell_s=chosen.dwell_s,
+        eta=chosen.eta,
+        selector=chosen.selector,
+        slowdown=chosen.slowdown,
+        max_slowdown=chosen.max_slowdown,
+        without_signal=chosen.without_signal,
+        min_power_limit_w=chosen.min_power_limit_w,
+        max_power_limit_w=chosen.max_power_limit_w,
+    )
 
 
 def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:

@@ -70,6 +70,7 @@ class SourceState:
     _issued: dict[tuple[datetime, int], IntensityPoint] = field(default_factory=dict)
     _word: Word = Word.REMEMBERED
     _line: list[IntensityPoint] = field(default_factory=list)  # ``observed``; extended or replaced, never changed
+    _before: tuple[list[IntensityPoint], int, int, tuple[IntensityPoint, ...]] = ([], 0, 0, ())  # what was cut of it
 
     def __post_init__(self) -> None:
         can, who = self.provider.capabilities, (self.provider.name, self.provider.zone)
@@ -150,10 +151,17 @@ class SourceState:
         line, count = self._line, len(self._line)
 
         def found() -> tuple[IntensityPoint, ...]:
-            first = bisect_left(line, since, hi=count, key=_start)
-            return tuple(line[first : bisect_right(line, at, hi=count, key=_start)])
+            first, last = bisect_left(line, since, hi=count, key=_start), bisect_right(line, at, hi=count, key=_start)
+            return self._cut(line, first, last)
 
         return found
+
+    def _cut(self, line: list[IntensityPoint], first: int, last: int) -> tuple[IntensityPoint, ...]:
+        """The very same as before while it is of the same points, so that nobody need sort it again."""
+        before = self._before
+        if before[0] is not line or before[1:3] != (first, last):
+            before = self._before = line, first, last, tuple(line[first:last])
+        return before[3]
 
     def said_of(self, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """What it observed of any of that time, also what is held back. No interval is longer than a day."""
