@@ -25,6 +25,7 @@ from chase.errors import ConfigError, TryLater
 _MOST = 1024
 _FORMS = "write 'processes', 'processes:4', 'dask://HOST:PORT' or 'inline'"
 _CONNECT_S = 10.0
+_ANSWER_S = 30.0
 _SCHEME = "dask://"
 
 
@@ -51,6 +52,10 @@ class Engine(ABC):
     @abstractmethod
     def close(self, *, now: bool) -> None:
         """End the workers that are ours: ``now``, or after what they are at."""
+
+    def gone(self) -> TryLater:
+        """What is to be said when tasks were given up by others than ourselves."""
+        return TryLater("the workers are gone; what was done is kept, and the same command goes on from there")
 
 
 def engine_of(spec: str, *, connect_s: float = _CONNECT_S) -> Engine:
@@ -164,21 +169,35 @@ class Dask(Engine):
                 f"'dask worker {address} --nthreads 1' where the project is installed"
             ) from error
         self._executor = self._client.get_executor(pure=False)
-        self._known = 1
 
     @property
     def workers(self) -> int:
         """Processes, not threads: replaying holds the interpreter's lock."""
-        with suppress(OSError):  # a scheduler that is gone shows in the futures
-            self._known = max(1, len(self._client.nthreads()))
-        return self._known
+        self._refuse_silence()
+        try:
+            return max(1, len(self._client.sync(self._client.scheduler.ncores, callback_timeout=_ANSWER_S)))
+        except (OSError, TimeoutError) as error:
+            raise self.gone() from error
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        self._refuse_silence()
         submitted: Future[Any] = self._executor.submit(function, *args)
         return submitted
 
+    def _refuse_silence(self) -> None:
+        """A client that has lost its scheduler looks for it for a while, and keeps what is asked of it meanwhile."""
+        if self._client.status != "running":
+            raise self.gone()
+
+    def gone(self) -> TryLater:
+        return TryLater(
+            f"the Dask scheduler at {self.address} is gone; what was done is kept, and the same command goes on from "
+            "there when it is back"
+        )
+
     def close(self, *, now: bool) -> None:
-        self._executor.shutdown(wait=not now)
+        if self._client.status == "running":
+            self._executor.shutdown(wait=not now)
         self._client.close()
 
 

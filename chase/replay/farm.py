@@ -1,9 +1,8 @@
 """Many small tasks on an engine's workers: handed out in chunks, and done again where a worker dies.
 
-Tasks of one group share something that is slow to make and quick to read again, such as a grid's forecasts: the first
-of a group goes alone, and the others once it is back. A chunk is as long as keeps the overhead small, and shorter
-towards the end. Which task killed its worker nobody can tell of several, so those in flight are then tried again one at
-a time; one that dies alone too is named, and the rest goes on.
+Tasks of one group share what a worker loads once, such as a grid: they go one group after another. A chunk is as long
+as keeps the overhead small, and shorter towards the end. Which task killed its worker nobody can tell of several, so
+those in flight are then tried again one at a time; one that dies alone too is named, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Generic, TypeVar
 
-from chase.errors import ChaseError, TryLater
+from chase.errors import ChaseError
 from chase.replay.engine import Engine
 
 T = TypeVar("T")
@@ -56,8 +56,7 @@ class _Done(Generic[R]):
 @dataclass(slots=True)
 class _Group(Generic[T]):
     tasks: deque[Task[T]] = field(default_factory=deque)
-    state: str = "closed"  # then opening, while its first task is away, then open
-    task_s: float | None = None
+    task_s: float | None = None  # how long one takes, of late
 
 
 class Farm(Generic[T, R]):
@@ -103,33 +102,32 @@ class Farm(Generic[T, R]):
             self._alone = True
             return [self._again.popleft()]
         for group in self._groups.values():
-            if group.tasks and group.state != "opening":
-                count = self._size(group) if group.state == "open" else 1
-                group.state = "open" if group.state == "open" else "opening"
+            if group.tasks:
+                count = self._size(group)
                 self._left -= count
                 return [group.tasks.popleft() for _ in range(count)]
         return []
 
     def _size(self, group: _Group[T]) -> int:
+        if group.task_s is None:
+            return 1
+        fitting = int(self._chunk_s / max(group.task_s, 1e-9))
         share = -(-self._left // (2 * self._engine.workers))
-        fitting = _MOST_IN_CHUNK if not group.task_s else int(self._chunk_s / group.task_s)
         return max(1, min(fitting, share, len(group.tasks), _MOST_IN_CHUNK))
 
     def _landed(self, chunk: list[Task[T]], future: Future[list[_Done[R]]]) -> Iterator[Outcome[T, R]]:
-        group = self._groups[chunk[0].group]
-        group.state = "open"
         alone, self._alone = self._alone, False
         try:
             done = future.result()
         except CancelledError as error:
-            raise TryLater("the cluster's scheduler is gone; the same command goes on from here") from error
+            raise self._engine.gone() from error
         except self._engine.deaths as error:
             yield from self._died(chunk, error, alone=alone)
         except Exception as error:  # noqa: BLE001  such as a result that cannot travel
             yield from self._failed(chunk, error)
         else:
             self._returned = True
-            mean_s = sum(one.seconds for one in done) / len(done)
+            group, mean_s = self._groups[chunk[0].group], fmean(one.seconds for one in done)
             group.task_s = mean_s if group.task_s is None else (group.task_s + mean_s) / 2
             for task, one in zip(chunk, done, strict=True):
                 yield Outcome(task, one.value, one.error)
@@ -138,7 +136,7 @@ class Farm(Generic[T, R]):
         if alone:
             self._deaths[chunk[0].key] += 1
         if not alone or self._deaths[chunk[0].key] < self._engine.tries:
-            self._again.extend(chunk)
+            self._again.extendleft(chunk)
             return
         if not self._returned and len(self._deaths) >= _HOPELESS:
             raise ChaseError(

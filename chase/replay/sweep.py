@@ -18,17 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from chase.errors import ChaseError
+from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.replay.cell import CLOSED, Cell, Result
 from chase.replay.engine import Engine
 from chase.replay.farm import CHUNK_S, Farm, Outcome, Task
+from chase.replay.feed import publication
+from chase.replay.forecasts import Table, table_of
 from chase.replay.profiles import profile_of
 from chase.replay.results import Failure, Results
 from chase.replay.run import run_cell
-from chase.replay.trace import load_trace
+from chase.replay.trace import Trace, load_trace
+from providers.base import Signal
 
 _PACKAGES = ("chase", "zeus_core", "providers")
+_DAY_S = 86400.0
+_SWEEPING = ("engine", "farm", "plots", "results", "sweep")
 _NAMES = ("trace", "column", "profile")  # what is in them counts
-_NOT_RUN = ("cli", "demo", "share", "launch", "client")  # of chase: what no cell ever runs
+# Of chase, what no cell ever runs.
+_NOT_RUN = ("cli", "demo", "share", "launch", "client", *(f"replay/{name}.py" for name in _SWEEPING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """``done`` of ``total`` cells, ``known`` of which were in the file already, and those of them that ``failed``."""
+    """``done`` of ``total`` cells, ``known`` of which were in the file already, and how many of them ``failed``.
+
+    Before the cells come the ``forecasts`` that they share, as far as nobody has made them.
+    """
 
     done: int
     total: int
-    known: int
+    known: int = 0
     failed: int = 0
+    forecasts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +140,16 @@ def run_sweep(
     chunk_s: float = CHUNK_S,
     watch: Callable[[Progress], None] = lambda _: None,
 ) -> Report:
-    """Run what ``results`` does not have. What is done is kept, however this ends."""
-    works = {work.key: work for work in (Work(cell, stamp(cell), cache_dir) for cell in asked)}
+    """Run what ``results`` does not have. What is done is kept, however this ends.
+
+    Without ``cache_dir``, a folder that all workers reach, each worker makes its own forecasts.
+    """
+    wanted = [Work(cell, stamp(cell), cache_dir) for cell in asked]
+    works = {work.key: work for work in wanted}
     known = results.known(works)
     tasks = [Task(key, _group(work.cell), work) for key, work in works.items() if key not in known]
+    if cache_dir is not None:
+        _make_forecasts([task.item.cell for task in tasks], engine, cache_dir, watch)
     progress = Progress(len(known), len(works), len(known))
     watch(progress)
     for some in Farm(engine, run_work, tasks, chunk_s=chunk_s).run():
@@ -140,7 +157,7 @@ def run_sweep(
         failed = progress.failed + sum(one.value is None for one in some)
         progress = replace(progress, done=progress.done + len(some), failed=failed)
         watch(progress)
-    return _report(works, results, len(known))
+    return _report(wanted, results, len(known))
 
 
 def run_work(work: Work) -> Result:
@@ -155,7 +172,7 @@ def run_work(work: Work) -> Result:
 
 def stamp(cell: Cell) -> str:
     """What is in the files that a cell names, and the code. Raises ``ChaseError`` for a file that cannot be used."""
-    return f"{load_trace(Path(cell.trace), column=cell.column).digest} {_profile_digest(cell.profile)} {code_version()}"
+    return f"{_trace(cell).digest} {_profile_digest(cell.profile)} {code_version()}"
 
 
 @lru_cache(maxsize=64)
@@ -170,8 +187,8 @@ def code_version() -> str:
     for package in _PACKAGES:
         root = Path(str(files(package)))
         for path in sorted(root.rglob("*.py")):
-            name = path.relative_to(root)
-            if name.parts[0] not in _NOT_RUN:
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(_NOT_RUN):
                 digest.update(f"{package}/{name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -190,11 +207,59 @@ def _keep(results: Results, some: Sequence[Outcome[Work, Result]]) -> None:
     )
 
 
-def _report(works: Mapping[str, Work], results: Results, known: int) -> Report:
+def _report(wanted: Sequence[Work], results: Results, known: int) -> Report:
     """A result may have been run for a cell whose files lay elsewhere: it is told with the names asked for now."""
-    found, errors = results.results(works), results.failures(works)
+    keys = [work.key for work in wanted]
+    found, errors = results.results(set(keys)), results.failures(set(keys))
+    pairs = list(zip(keys, wanted, strict=True))
     return Report(
-        [replace(found[key], cell=work.cell) for key, work in works.items() if key in found],
-        [Failure(work.cell, errors[key]) for key, work in works.items() if key in errors and key not in found],
+        [replace(found[key], cell=work.cell) for key, work in pairs if key in found],
+        [Failure(work.cell, errors[key]) for key, work in pairs if key in errors and key not in found],
         known,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """One file of a table of forecasts, by a cell that needs it."""
+
+    cell: Cell
+    number: int
+    cache: Path
+
+    def make(self) -> None:
+        self.table.chunk(self.number)
+
+    @property
+    def table(self) -> Table:
+        return _table(_trace(self.cell), self.cell.shuffle, self.cell.delay_s, self.cell.first_words, self.cache)
+
+
+def _make_forecasts(todo: Iterable[Cell], engine: Engine, folder: Path, watch: Callable[[Progress], None]) -> None:
+    """Those that cells need, by all workers: else the first cells of a grid would make them while others wait."""
+    weeks = {key: week for cell in todo for key, week in _weeks(cell, folder)}
+    tasks = [Task(key, _group(week.cell), week) for key, week in weeks.items() if not week.table.has(week.number)]
+    progress = Progress(0, len(tasks), forecasts=True)
+    for some in Farm(engine, Week.make, tasks).run():  # one that fails is told by the cells that need it
+        progress = replace(progress, done=progress.done + len(some))
+        watch(progress)
+
+
+def _weeks(cell: Cell, folder: Path) -> Iterator[tuple[str, Week]]:
+    """A job that takes longer than this makes what it needs beyond itself."""
+    if cell.policy != "budget" or cell.forecast != "own":
+        return
+    slowdown = cell.settings.get("max_slowdown") or DEFAULT_SLOWDOWN
+    table = Week(cell, 0, folder).table
+    for number in table.chunks(cell.start, cell.days * _DAY_S * (1.0 + slowdown)):
+        yield f"{table.key} {number}", Week(cell, number, folder)
+
+
+@lru_cache(maxsize=32)
+def _table(trace: Trace, shuffle: int | None, delay_s: float, first_words: float, folder: Path) -> Table:
+    seen = trace if shuffle is None else trace.shuffled(shuffle)
+    return table_of(publication(seen, delay_s, first_words), folder)
+
+
+def _trace(cell: Cell) -> Trace:
+    return load_trace(Path(cell.trace), column=cell.column, signal=Signal(cell.signal))
