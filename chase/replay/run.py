@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,7 @@ from chase.report import summary_of
 from chase.signal import GridSignal
 from chase.store import Store
 from chase.store.writer import Tuning
-from providers.base import Scope, Series, Signal
+from providers.base import IntensityPoint, Scope, Series, Signal
 from zeus_core.frontier import Frontier
 from zeus_core.gpus.profiles import GpuProfile
 from zeus_core.gpus.simulated import SimulatedSystem
@@ -55,6 +55,7 @@ _REGION = "replay"
 _DAY_S = 86400.0
 _SOON_S = 1.0
 _LINGER_S = 5.0
+_MANY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,26 @@ def run_cell(cell: Cell, *, cache: Path | None = None, db: Path | None = None) -
         return _result(cell, inputs, cost, began_s=began_s, ticks=world.ticks, decisions=world.decisions)
 
 
+class _Points:
+    """What the signal has learnt, for the store: a hundred points at a time, since nobody looks before the end."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[IntensityPoint] = []
+
+    def add_points(self, points: Iterable[IntensityPoint]) -> int:
+        before = len(self._waiting)
+        self._waiting += points
+        added = len(self._waiting) - before
+        if len(self._waiting) >= _MANY:
+            self.hand_over()
+        return added
+
+    def hand_over(self) -> None:
+        self._store.add_points(self._waiting)
+        self._waiting = []
+
+
 class World:
     """One job on its own cards, on a grid of its own."""
 
@@ -136,6 +157,7 @@ class World:
         system = SimulatedSystem(inputs.profile, cell.gpus, monotonic=self.clock.monotonic)
         self.cards, self.actuator = system.cards, Cards(system.cards)
         self.store = Store(db, clock=self.clock, tuning=Tuning(linger_s=_LINGER_S))
+        self.points = _Points(self.store)
         stack.callback(self.store.close, 60.0)
         self.signal = self._signal(forecasts(self.said, cell.forecast, cache))
         self.controller = Controller(
@@ -157,7 +179,7 @@ class World:
             [Feed(self.said, self.clock.now)],
             clock=self.clock,
             limits=limits,
-            store=self.store,
+            store=self.points,
             wants=(self.said.trace.signal, Scope(_scope(self.said.trace))),
             on_event=self._note,
             forecaster=expected.forecaster,
@@ -165,7 +187,7 @@ class World:
         now = self.clock.now()
         past = self.said.between(now - timedelta(hours=limits.history_h), now, now)
         signal.remember(past)
-        self.store.add_points(past[-1:])  # the interval that runs is the job's first
+        self.points.add_points(past[-1:])  # the interval that runs is the job's first
         return signal
 
     def run(self) -> Cost:
@@ -245,6 +267,7 @@ class World:
 
     def _end(self, job: Job) -> Cost:
         self._poll()
+        self.points.hand_over()
         summary, self.decisions = self.controller.end(job.id, _OWNER, "done", self.units)
         if self._odd or self.cell.delay_s or self.cell.first_words or self.cell.shuffle is not None:
             summary = self._by_the_last_word()
