@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -84,6 +85,7 @@ class Expected:
             "seconds": self.course.seconds,
             "slowdown": self.slowdown,
             "late_seconds": self.late_s,
+            "unforecast_seconds": math.fsum(s.seconds for s in self.course.stretches if s.later),
             "units": self.course.units,
             "energy_kwh": self.course.energy_j / J_PER_KWH,
             **figures(self.grams, "grams"),

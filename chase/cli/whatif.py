@@ -27,6 +27,7 @@ from chase.whatif import CARBON_PRICE, MINIMISE, REGION, Expected, Now, case, ex
 
 _MOST = 64
 _NONE = "none"
+_LONG_S = 600.0  # after the end of what is forecast, to be worth a word
 
 Read = Callable[[str, datetime], Any]
 
@@ -195,7 +196,9 @@ def _ends(row: Mapping[str, Any]) -> str:
 def _note(row: Mapping[str, Any]) -> str:
     late = f"{duration(row['late_seconds'])} late" if row["late_seconds"] else ""
     grid = "" if row["grid"] == "as decided" else f"grid of {row['region']}: {row['grid']}"
-    return "; ".join(filter(None, (late, grid)))
+    beyond_s = row["unforecast_seconds"]
+    beyond = f"the last {age(beyond_s)} like the hours before" if beyond_s >= _LONG_S else ""
+    return "; ".join(filter(None, (late, grid, beyond)))
 
 
 def _columns(rows: list[dict[str, Any]]) -> tuple[Column, ...]:

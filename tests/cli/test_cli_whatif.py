@@ -15,8 +15,8 @@ from chase.policy import Progress, Rules
 from chase.store import Store
 from providers.base import Boundary, IntensityPoint, Kind, Market, PricePoint, Scope, Signal
 
-KEYS = """case policy max_slowdown region grid end seconds slowdown late_seconds units energy_kwh grams grams_low
-grams_high reference_grams saved_grams efficiency_grams timing_grams cost cost_low cost_high reference_cost saved_cost
+KEYS = """case policy max_slowdown region grid end seconds slowdown late_seconds unforecast_seconds units energy_kwh
+grams grams_low grams_high reference_grams saved_grams efficiency_grams timing_grams cost cost_low cost_high reference_cost saved_cost
 efficiency_cost timing_cost currency"""
 HOUR = timedelta(hours=1)
 REGION = """\
@@ -82,6 +82,16 @@ def test_a_larger_slowdown_never_expects_more_grams(cases):
     assert seconds == sorted(seconds)
     assert grams[0] > grams[-2] == pytest.approx(grams[-1])
     assert rows[0]["slowdown"] == pytest.approx(120.0 / (24 * FRONTIER.reference.seconds_per_unit), abs=1e-6)
+
+
+def test_time_that_nobody_forecast_is_told(run, tmp_path):
+    """A decision holds the prices of the time that it was allowed, and a larger budget may go beyond them."""
+    path = fill(tmp_path / "whatif.sqlite", budget(horizon=horizon(22)))
+    asked = ("whatif", "resnet", "--db", path, "--max-slowdown", "0.025,0.065")
+    rows = json.loads(run(*asked, "--json").stdout)["cases"]
+    assert [row["unforecast_seconds"] > 600 for row in rows] == [True, False, True]
+    lines = run(*asked).stdout.splitlines()
+    assert [line.endswith("like the hours before") for line in lines[3:6]] == [True, False, True]
 
 
 def test_every_combination_is_shown(cases):
