@@ -16,8 +16,8 @@ from chase.store import Store
 from providers.base import Boundary, IntensityPoint, Kind, Market, PricePoint, Scope, Signal
 
 KEYS = """case policy max_slowdown region grid end seconds slowdown late_seconds unforecast_seconds units energy_kwh
-grams grams_low grams_high reference_grams saved_grams efficiency_grams timing_grams cost cost_low cost_high reference_cost saved_cost
-efficiency_cost timing_cost currency"""
+grams grams_low grams_high reference_grams saved_grams efficiency_grams timing_grams cost cost_low cost_high
+reference_cost saved_cost efficiency_cost timing_cost currency"""
 HOUR = timedelta(hours=1)
 REGION = """\
 [region]
