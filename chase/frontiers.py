@@ -193,7 +193,7 @@ def live_limits(job: Job, states: Mapping[str, GpuState]) -> PowerLimits | None:
 
 
 def within(live: PowerLimits, chosen: PolicyConfig) -> PowerLimits:
-    """What people allow of ``live``: their ceiling stands for the original limit. Of bounds outside, the nearest end."""
+    """What people allow of ``live``: their ceiling stands for the original limit. Bounds outside end there."""
     low, high = _bounds(chosen)
     top = live.max_w if high is None else live.clamp(high)
     return PowerLimits(live.min_w if low is None else min(live.clamp(low), top), top, top)
