@@ -279,7 +279,9 @@ def test_explain_says_what_a_plan_rests_on(run, tmp_path):
     path = fill(tmp_path / "plan.sqlite", budget())
     out = run("explain", 1, "--db", path).stdout
     assert "  horizon 72 slots, 71 h 40 min: 245 g/kWh now, 200 in the mean, 110 to 290" in out
-    assert re.search(r"^  allowed 20 units within 21 h 5\d min, 1 h 12 min more than at full power; 2 min", out, re.MULTILINE)
+    assert re.search(
+        r"^  allowed 20 units within 21 h 5\d min, 1 h 12 min more than at full power; 2 min", out, re.MULTILINE
+    )
     mu = planned(budget(), FRONTIER).plan.mu
     assert f"  mu      {mu:.4g} g for one more unit of work" in out
     assert "g/h" in next(line for line in out.splitlines() if "slowdown" in line)
