@@ -1,7 +1,8 @@
 """The main job in half a minute: the real service, store, API and client, on simulated GPUs and a replayed day.
 
 Each region gets a service of its own with two simulated A40s. A training thread uses the real client over the real
-socket; how fast it trains is what the simulated cards do at the limit that the service put in force.
+socket; how fast it trains is what the simulated cards do at the limit that the service put in force. The clock moves
+with its steps: on a busy machine the day takes longer, and is the same day.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ DAY = datetime(2023, 6, 14, tzinfo=UTC)
 PROFILE = "a40-resnet50"
 _HISTORY = timedelta(days=7)
 _HOUR = timedelta(hours=1)
+_FULL_POWER_H = 22.0  # of work
+_SLOWDOWN = 0.05
+_SLEEP_S, _LONGEST_S = 0.001, 0.004  # real ones, of a step of training
 # Simulated seconds: measuring takes the first hours, the rest of the day is what the frontier is for.
 _SETTINGS = {
     "control.gpus": "simulated",
@@ -51,16 +55,18 @@ _SETTINGS = {
     "jobs.report_s": 60.0,
     "jobs.lease_s": 86400.0,
     "policy.dwell_s": 1800.0,
+    "policy.max_slowdown": _SLOWDOWN,
 }
 
 
-def run(out: TextIO, *, folder: Path | None = None, seconds: float = 20.0, regions: tuple[str, ...] = REGIONS) -> int:
+def run(out: TextIO, *, folder: Path | None = None, seconds: float = 25.0, regions: tuple[str, ...] = REGIONS) -> int:
     """Show it on ``out``. One simulated day takes ``seconds``; databases stay in ``folder``. Exit status."""
     folder = folder or Path(tempfile.mkdtemp(prefix="chase-demo-"))
     rate = 86400.0 / seconds
     out.write(
         f"chase demo: SIMULATED GPUs and a typical day's grid; service, store, API and client are the real ones.\n"
-        f"24 hours pass in {seconds:.0f} seconds, in {' and '.join(regions)} at once ...\n"
+        f"A job of {_FULL_POWER_H:g} hours at full power may take {_SLOWDOWN:.0%} longer, in {' and '.join(regions)} at once;"
+        f" a day passes in about {seconds:.0f} seconds ...\n"
     )
     out.flush()
     # A process each, as on two nodes: in one, two services and two trainers would wait for one interpreter lock.
@@ -82,7 +88,7 @@ def _one_day(region: str, folder: Path, rate: float) -> tuple[str, bool]:
 
 
 class _Day:
-    """One region's service and its training job, from midnight to midnight."""
+    """One region's service and its training job, from midnight on."""
 
     def __init__(self, region: str, folder: Path, rate: float) -> None:
         # A Unix socket's path is short, whatever folder the database is in.
@@ -90,7 +96,7 @@ class _Day:
         self.loaded = _configuration(region, folder, self._run_dir)
         self.region: RegionConfig = self.loaded.region
         self.db = self.loaded.config.service.db_path
-        self.clock = ScaledClock(DAY, rate)
+        self.clock = TrainingClock(DAY, rate)
         system = SimulatedSystem(load_profile(profile_path(PROFILE)), 2, seed=1, monotonic=self.clock.monotonic)
         self.gpus: tuple[SimulatedGpu, ...] = system.gpus()  # type: ignore[assignment]
         self.originals = [gpu.power_limit_w() for gpu in self.gpus]
@@ -117,8 +123,7 @@ class _Day:
 
     def _train(self) -> None:
         """What a training loop does, with the GPU's speed in place of the GPU."""
-        end_s = timedelta(days=1).total_seconds()
-        units = sum(gpu.rate_at(gpu.power_limit_w()) for gpu in self.gpus) * end_s
+        units = sum(gpu.rate_at(gpu.power_limit_w()) for gpu in self.gpus) * _FULL_POWER_H * 3600
         with contextlib.ExitStack() as stack:
             for gpu in self.gpus:
                 gpu.occupy(os.getpid(), os.getuid())
@@ -134,17 +139,34 @@ class _Day:
                 )
             )
             self.job_id = job.id
-            self._steps(job, end_s)
+            self._steps(job, units)
 
-    def _steps(self, job: Job, end_s: float) -> None:
-        last_s, owed = self.clock.monotonic(), 0.0
-        while last_s < end_s:
-            time.sleep(0.001)
-            now_s = self.clock.monotonic()
-            owed += sum(gpu.rate() for gpu in self.gpus) * (now_s - last_s)
+    def _steps(self, job: Job, units: float) -> None:
+        owed, last_s = 0.0, time.monotonic()
+        while job.units_done < units:
+            time.sleep(_SLEEP_S)
+            now_s = time.monotonic()
+            owed += sum(gpu.rate() for gpu in self.gpus) * self.clock.run(min(now_s - last_s, _LONGEST_S))
             last_s = now_s
             job.step(int(owed))
             owed -= int(owed)
+
+
+class TrainingClock(ScaledClock):
+    """Stands still while training does: a thread that waits for a busy machine is no slow GPU."""
+
+    def __init__(self, start: datetime, rate: float) -> None:
+        super().__init__(start, rate)
+        self._passed_s = 0.0
+
+    def monotonic(self) -> float:
+        return self._passed_s
+
+    def run(self, real_s: float) -> float:
+        """Let so much of real time pass; as simulated seconds."""
+        seconds = real_s * self.rate
+        self._passed_s += seconds
+        return seconds
 
 
 def _configuration(region: str, folder: Path, run_dir: Path) -> Loaded:

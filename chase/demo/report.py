@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from chase.cli.chart import Panel, chart
 from chase.config import RegionConfig
 from chase.explain import explain
-from chase.policy import EFFICIENCY, PROFILING, SPEED
-from chase.records import DecisionRecord
+from chase.plan_report import NoPlan, plan_report
+from chase.policy import BETWEEN, EFFICIENCY, PROFILING, SPEED
+from chase.records import DecisionRecord, JobRecord
 from chase.report import frontier_of, job_report
 from chase.store import Reader
 from zeus_core.frontier import Frontier
 from zeus_core.gpus.simulated import SimulatedGpu
 
-_SHOWN = 14
+_SHOWN, _WIDE = 14, 90
+_CHOSEN = frozenset({SPEED, EFFICIENCY, BETWEEN})
 
 
 class Day(Protocol):
@@ -38,8 +42,11 @@ def report(day: Day, out: TextIO) -> None:
         told = list(job_report(log, job).lines()) if job is not None else []
     out.write(f"\n=== {day.region.name}: resnet50 on {len(day.gpus)} x {day.gpus[0].name}\n\n")
     _measured(decisions, frontier, out)
-    _moved([d for d in decisions if d.mode in {SPEED, EFFICIENCY}], out)
-    _explained(decisions, out)
+    chosen = [d for d in decisions if d.mode in _CHOSEN]
+    _moved(chosen, out)
+    if chosen and job is not None:
+        _explained(chosen, out)
+        _planned(replace(job, ended_at=None), chosen[0], out)
     out.write(f"\nchase report {day.job_id[:8]}:\n")
     out.writelines(f"    {line}\n" for line in told)
     limits = ", ".join(f"{gpu.power_limit_w():g} W" for gpu in day.gpus)
@@ -53,7 +60,7 @@ def _measured(decisions: Sequence[DecisionRecord], frontier: Frontier | None, ou
         out.write("the frontier was not measured to its end\n")
         return
     began = next(d.at for d in decisions if d.mode == PROFILING)
-    ended = next(d.at for d in decisions if d.mode in {SPEED, EFFICIENCY})
+    ended = next(d.at for d in decisions if d.mode in _CHOSEN)
     hours = (ended - began).total_seconds() / 3600
     out.write(f"frontier, measured while training in {hours:.1f} simulated hours (* is on the hull):\n")
     out.write("      limit   samples/s   J/sample   slowdown\n")
@@ -76,8 +83,33 @@ def _moved(decisions: Sequence[DecisionRecord], out: TextIO) -> None:
         out.write(f"    {d.id:>4}  {d.at:%d. %H:%M}   {grams:>5}  {limit:<6}  {d.mode:<16}  {d.code}\n")
 
 
-def _explained(decisions: Sequence[DecisionRecord], out: TextIO) -> None:
-    chosen = next((d for d in decisions if d.mode == EFFICIENCY and d.code == "above-threshold"), None)
-    if chosen is not None:
-        out.write(f"\nchase explain {chosen.id}:\n")
-        out.writelines(f"    {line}\n" for line in explain(chosen).lines())
+def _explained(chosen: Sequence[DecisionRecord], out: TextIO) -> None:
+    """The first that was slower than full speed."""
+    slower = next((d for d in chosen if d.mode != SPEED), chosen[0])
+    out.write(f"\nchase explain {slower.id}:\n")
+    out.writelines(f"    {line}\n" for line in explain(slower).lines())
+
+
+def _planned(job: JobRecord, decision: DecisionRecord, out: TextIO) -> None:
+    """As it was when the frontier had just been measured."""
+    try:
+        plan = plan_report(job, decision)
+    except NoPlan as reason:
+        out.write(f"\nno plan: {reason}\n")
+        return
+    out.write("\nchase plan, right after the frontier was measured:\n")
+    stretches = plan.shown()
+    panels = (
+        Panel("g/kWh, expected", [(s.begin_s, s.end_s, s.price) for s in stretches], 3, ""),
+        Panel("W by its GPUs, planned", [(s.begin_s, s.end_s, s.power_w) for s in stretches], 3, ""),
+    )
+    drawn = [line.axis + line.bars for line in chart(panels, decision.at, width=_WIDE, blocks=_says_blocks(out))]
+    out.writelines(f"    {line}\n" for line in [*plan.head(), "", *drawn, "", *plan.tail()])
+
+
+def _says_blocks(out: TextIO) -> bool:
+    try:
+        "\u2588\u2524".encode(getattr(out, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
