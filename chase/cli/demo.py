@@ -17,7 +17,7 @@ from chase.config import load_region
     epilog=options.example("chase demo", "chase demo --seconds 60 --region gb --folder ./demo-output"),
 )
 @click.option(
-    "--seconds", type=options.Number(min=5), default=20.0, show_default=True, help="How long the simulated day takes."
+    "--seconds", type=options.Number(min=5), default=25.0, show_default=True, help="How long the simulated day takes."
 )
 @click.option(
     "--region",

@@ -65,8 +65,8 @@ def run(out: TextIO, *, folder: Path | None = None, seconds: float = 25.0, regio
     rate = 86400.0 / seconds
     out.write(
         f"chase demo: SIMULATED GPUs and a typical day's grid; service, store, API and client are the real ones.\n"
-        f"A job of {_FULL_POWER_H:g} hours at full power may take {_SLOWDOWN:.0%} longer, in {' and '.join(regions)} at once;"
-        f" a day passes in about {seconds:.0f} seconds ...\n"
+        f"A job of {_FULL_POWER_H:g} hours at full power may take {_SLOWDOWN:.0%} longer, in {' and '.join(regions)} at"
+        f" once; a day passes in about {seconds:.0f} seconds ...\n"
     )
     out.flush()
     # A process each, as on two nodes: in one, two services and two trainers would wait for one interpreter lock.
