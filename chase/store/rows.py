@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from numbers import Integral, Real
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from types import NoneType
 from typing import Any, Generic, TypeVar
 
 from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
@@ -22,6 +23,7 @@ from zeus_core.plain import Plain
 
 R = TypeVar("R")
 _INT64 = 2**63
+_REALS, _TEXTS = frozenset({float, NoneType}), frozenset({str, NoneType})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -158,7 +160,7 @@ class Shape(Generic[R]):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns, in the order of ``values``."""
-        return tuple(map(self.column, self.columns))
+        return tuple(map(self.column, self._ordered))
 
     @cached_property
     def insert(self) -> str:
@@ -167,29 +169,88 @@ class Shape(Generic[R]):
 
     def values(self, record: R) -> tuple[Any, ...]:
         """Raises ``ValueError`` naming table and field of a value that cannot be stored."""
-        return tuple(
+        others, reals, texts = self._parts
+        made = [
             None if value is None else encode(value, name)
-            for value, (encode, name) in zip(self._fields(record), self._encoders, strict=True)
-        )
+            for value, (encode, name) in zip(others.fields(record), self._encoders, strict=True)
+        ]
+        numbers, words = reals.fields(record), texts.fields(record)
+        if not _are_real(numbers):
+            numbers = reals.each(real, numbers)
+        if not _are_text(words):
+            words = texts.each(text, words)
+        return (*made, *numbers, *words)
 
     def row(self, record: R) -> dict[str, Any]:
         """As ``values``, by column."""
         return dict(zip(self.names, self.values(record), strict=True))
 
+    def record(self, row: Mapping[str, Any]) -> R:
+        """The inverse of ``row``; raises ``ValueError``, ``KeyError`` or ``TypeError`` for a row that is not ours."""
+        others, reals, texts = self._parts
+        made = [
+            None if value is None else decode(value)
+            for value, decode in zip(others.columns(row), self._decoders, strict=True)
+        ]
+        numbers, words = reals.columns(row), texts.columns(row)
+        if not _are_real(numbers):
+            numbers = [None if value is None else float(value) for value in numbers]
+        if not _TEXTS.issuperset(map(type, words)):
+            words = [None if value is None else str(value) for value in words]
+        return self.record_type(**dict(zip(self._ordered, (*made, *numbers, *words), strict=True)))
+
     @cached_property
-    def _fields(self) -> Callable[[R], tuple[Any, ...]]:
-        return attrgetter(*self.columns)
+    def _parts(self) -> tuple[_Part, _Part, _Part]:
+        """What needs a look at each value; numbers and texts, of which one look tells that all are as they should be."""
+        plain = {id(REAL), id(TEXT)}
+        others = [name for name, column in self.columns.items() if id(column) not in plain]
+        reals, texts = ([name for name, column in self.columns.items() if column is kind] for kind in (REAL, TEXT))
+        return tuple(  # type: ignore[return-value]  # of three
+            _Part(names, [f"{self.table}.{name}" for name in names], list(map(self.column, names)))
+            for names in (others, reals, texts)
+        )
+
+    @cached_property
+    def _ordered(self) -> tuple[str, ...]:
+        return tuple(name for part in self._parts for name in part.names)
 
     @cached_property
     def _encoders(self) -> tuple[tuple[Callable[[Any, str], Any], str], ...]:
-        return tuple((column.encode, f"{self.table}.{name}") for name, column in self.columns.items())
+        part = self._parts[0]
+        return tuple((self.columns[name].encode, told) for name, told in zip(part.names, part.told, strict=True))
 
-    def record(self, row: Mapping[str, Any]) -> R:
-        """The inverse of ``row``; raises ``ValueError``, ``KeyError`` or ``TypeError`` for a row that is not ours."""
-        values = {name: row[self.column(name)] for name in self.columns}
-        return self.record_type(
-            **{name: None if value is None else self.columns[name].decode(value) for name, value in values.items()}
-        )
+    @cached_property
+    def _decoders(self) -> tuple[Callable[[Any], Any], ...]:
+        return tuple(self.columns[name].decode for name in self._parts[0].names)
+
+
+class _Part:
+    """Fields that are treated alike."""
+
+    def __init__(self, names: Sequence[str], told: Sequence[str], columns: Sequence[str]) -> None:
+        self.names = names
+        self.told = told  # what errors call them
+        self.fields = _several(attrgetter, names)
+        self.columns = _several(itemgetter, columns)
+
+    def each(self, encode: Callable[[Any, str], Any], values: Iterable[Any]) -> list[Any]:
+        return [None if v is None else encode(v, told) for v, told in zip(values, self.told, strict=True)]
+
+
+def _several(getter: Callable[..., Callable[[Any], Any]], names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    """A getter gives one value bare, and none not at all."""
+    if len(names) > 1:
+        return getter(*names)
+    one = getter(names[0]) if names else None
+    return lambda source: () if one is None else (one(source),)
+
+
+def _are_real(values: Sequence[Any]) -> bool:
+    return _REALS.issuperset(map(type, values)) and math.isfinite(sum(filter(None, values)))
+
+
+def _are_text(values: Sequence[Any]) -> bool:
+    return _TEXTS.issuperset(map(type, values)) and "".join(filter(None, values)).isascii()
 
 
 def insert_into(table: str, names: Sequence[str]) -> str:
