@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from chase.forecast import Expected, Forecaster
@@ -36,55 +34,75 @@ class Expects(Protocol):
     ) -> Steps: ...
 
 
-@dataclass(frozen=True, eq=False)
 class Coming:
     """What is known and expected from ``at`` until ``end``: ``told`` by points, and after those by ``steps``.
 
     What is ours rests on what ``seen`` was observed last, the rest on what was ``published``.
     """
 
-    at: datetime
-    end: datetime
-    told: Points
-    steps: Steps | None
-    published: Points = ()
-    seen: datetime | None = None
+    __slots__ = ("_at", "_curve", "_end", "_hours", "_published", "_seen", "_steps", "_told")
 
-    @cached_property
+    def __init__(
+        self,
+        at: datetime,
+        end: datetime,
+        told: Points,
+        steps: Steps | None,
+        *,
+        published: Points = (),
+        seen: datetime | None = None,
+    ) -> None:
+        self._at, self._end, self._told, self._steps = at, end, told, steps
+        self._published, self._seen = published, seen
+        self._hours: tuple[Hour, ...] | None = None
+        self._curve: Curve | None = None
+
+    @property
     def hours(self) -> tuple[Hour, ...]:
-        steps = self._steps_ahead
-        expected = steps.each() if steps is not None else ()
-        return (
-            *(_hour(point, self.at) for point in self.told),
-            *(_of_expected(step, self._age_s(step)) for step in expected),
-        )
+        if self._hours is None:
+            steps = self._ahead()
+            expected = () if steps is None else steps.each()
+            self._hours = (
+                *(_hour(point, self._at) for point in self._told),
+                *(_of_expected(step, self._age_s(step)) for step in expected),
+            )
+        return self._hours
 
-    @cached_property
+    @property
     def curve(self) -> Curve:
+        if self._curve is None:
+            self._curve = self._columns()
+        return self._curve
+
+    def _columns(self) -> Curve:
         import numpy as np
 
-        told, steps = self.told, self._steps_ahead
-        rows = np.empty((5, len(told) + (0 if steps is None else len(steps))))
+        told, steps = self._told, self._ahead()
+        count = len(told)
+        rows = np.empty((5, count + (0 if steps is None else len(steps))))
         for i, point in enumerate(told):
             value = point.g_per_kwh
             rows[:, i] = point.start.timestamp(), point.end.timestamp(), value, value, value
+        start_s, end_s, g, low, high = rows
         if steps is not None:
-            for row, column in zip(rows, (steps.start_s, steps.end_s, steps.g, steps.low, steps.high), strict=True):
-                row[len(told) :] = column
-        return Curve(*rows)
+            start_s[count:], end_s[count:] = steps.start_s, steps.end_s
+            g[count:], low[count:], high[count:] = steps.g, steps.low, steps.high
+        return Curve(start_s, end_s, g, low, high)
 
-    @cached_property
-    def _steps_ahead(self) -> Steps | None:
+    def _ahead(self) -> Steps | None:
         """Without those that are over, and those after the end."""
-        steps = self.steps
+        steps = self._steps
         if steps is None or not len(steps):
             return None
-        first = int(steps.end_s.searchsorted(self.at.timestamp(), "right"))
-        return steps.between(first, int(steps.start_s.searchsorted(self.end.timestamp(), "left")))
+        at_s, end_s = self._at.timestamp(), self._end.timestamp()
+        if steps.end_s[0] > at_s and steps.start_s[-1] < end_s:
+            return steps
+        first = int(steps.end_s.searchsorted(at_s, "right"))
+        return steps.between(first, int(steps.start_s.searchsorted(end_s, "left")))
 
     def _age_s(self, step: Expected) -> float | None:
-        known = self.seen if self.seen and step.by in _OURS else _issued(self.published, step)
-        return _age_s(known, self.at)
+        known = self._seen if self._seen and step.by in _OURS else _issued(self._published, step)
+        return _age_s(known, self._at)
 
 
 class Ahead:
@@ -110,7 +128,8 @@ class Ahead:
         typical, published, steps = self._expected
         running = [last] if last and last.end > at else []
         to_come = (point for point in typical if at < point.end and point.start < end)
-        return Coming(at, end, (*running, *to_come), steps, published, last.end if last else None)
+        seen = last.end if last else None
+        return Coming(at, end, (*running, *to_come), steps, published=published, seen=seen)
 
     def _expect(
         self, start: datetime, end: datetime, at: datetime, last: IntensityPoint | None

@@ -89,6 +89,7 @@ class GridSignal:
         self.region = region
         self._clock = clock
         self._limits = limits
+        self._history, self._percentile = timedelta(hours=limits.history_h), timedelta(hours=limits.percentile_h)
         self._store = store
         self._typical = typical
         self._states = [SourceState(source, self.new_gate(), node) for source in sources]
@@ -227,13 +228,13 @@ class GridSignal:
             return Outlook(at, note="no source answers and the region has no typical profile")
         now = self._typical.forecast(at, at + HOUR).at(at)
         coming = typical_ahead(self._typical_at, at, horizon)
-        recent = tuple(self._typical.observe(at - timedelta(hours=self._limits.percentile_h), at))
+        recent = tuple(self._typical.observe(at - self._percentile, at))
         note = "no source answers; the region's typical profile instead"
         spread = (coming.hours[0].low, coming.hours[0].high) if coming.hours else (None, None)
         return Outlook(at, now, FALLBACK, None, coming, lambda: recent, note, *spread)
 
     def _recent(self, state: SourceState, at: datetime) -> Callable[[], tuple[IntensityPoint, ...]]:
-        return state.past(at - timedelta(hours=self._limits.percentile_h), at)
+        return state.past(at - self._percentile, at)
 
     def _typical_at(self, at: datetime) -> float | None:
         if self._typical is None:
@@ -292,7 +293,7 @@ class GridSignal:
 
     def _since(self, state: SourceState, at: datetime) -> datetime:
         """All that percentiles need, or what may have been revised, and what was missed."""
-        first = at - timedelta(hours=min(self._limits.percentile_h, self._limits.history_h))
+        first = at - min(self._percentile, self._history)
         last = state.latest(at)
         if last is None:
             return first
@@ -324,7 +325,7 @@ class GridSignal:
 
     def _reach_back(self, state: SourceState, at: datetime) -> bool:
         """Older history, a week at each poll, for the forecast; a source that has none of it is not asked again."""
-        limit = at - timedelta(hours=self._limits.history_h)
+        limit = at - self._history
         oldest = next(iter(state.observed), at)
         reached = min(oldest, state.reached or oldest)
         if reached - limit <= HOUR:
@@ -355,7 +356,7 @@ class GridSignal:
         with self._lock:
             before, held = state.identity, dict(state.gate.held)
             new = state.take(begun, forecast, self._vouch(state))
-            state.forget(now - timedelta(hours=self._limits.history_h), now)
+            state.forget(now - self._history, now)
         self._events.ahead_of_time(state, len(observed) - len(begun))
         if before is not None and state.identity is not None and state.identity != before:
             self._events.changed(state, before, state.identity)

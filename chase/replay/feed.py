@@ -52,9 +52,9 @@ class Publication:
 
     def between(self, start: datetime, end: datetime, now: datetime) -> tuple[IntensityPoint, ...]:
         """What it has published of ``[start, end)`` by ``now``, ascending."""
-        trace = self.trace
-        first = max(trace.step_of(start), 0)
-        last = min(self.count(now), math.ceil((end - trace.start).total_seconds() / trace.step_s))
+        first, last = max(self.trace.step_of(start), 0), self.count(now)
+        if end <= now:
+            last = min(last, math.ceil((end - self.trace.start).total_seconds() / self.trace.step_s))
         return tuple([self.said(i, now) for i in range(first, last)])
 
     def _first_word(self, i: int) -> tuple[IntensityPoint, datetime] | None:
