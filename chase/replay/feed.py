@@ -85,7 +85,7 @@ class Publication:
         )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def publication(trace: Trace, delay_s: float, first_words: float) -> Publication:
     """One for all cells of a process: its points are the same."""
     return Publication(trace, delay_s, first_words)

@@ -106,7 +106,7 @@ class _OnGrid:
         raise NotImplementedError
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _edges(trace: Trace) -> Floats:
     """Where steps begin, in seconds since the epoch, also after the trace."""
     beyond = int(2 * HORIZON.total_seconds() / trace.step_s)
@@ -165,7 +165,7 @@ class Recalled(_OnGrid):
         return tuple(row[:, begin : begin + last - first].astype(np.float64))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def table_of(said: Publication, cache: Path | None) -> Table:
     return Table(said, cache)
 
