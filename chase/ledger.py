@@ -126,8 +126,8 @@ class Ledger:
             start, end = rows[0].start, rows[-1].end
             prices = PriceSeries() if rates.prices is None else best_prices(rates.prices, self._store, start, end)
             known = best_known(grid, self._store, start, end)
-            rows = accounting.reprice(rows, known, pue=rates.pue, prices=prices)
-            self._store.update_prices(rows)
+            booked, rows = rows, accounting.reprice(rows, known, pue=rates.pue, prices=prices)
+            self._store.update_prices(row for row, before in zip(rows, booked, strict=True) if row is not before)
         return summary_of(self._store, job.id, rows)
 
     def _account(self, job: Job, used: IntensityPoint | None = None) -> Account:

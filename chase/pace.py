@@ -101,11 +101,7 @@ def _seconds(frontier: Frontier | None, limit_w: float | None) -> float:
 
 def seconds_per_unit(frontier: Frontier, power_limit_w: float) -> float:
     """At a limit: as measured, on a straight line between the measured ones, level beyond them."""
-    known = sorted(
-        (point.setting.power_limit_w, point.seconds_per_unit)
-        for point in frontier.points
-        if point.setting.power_limit_w is not None
-    )
+    known = frontier.times
     if not known:
         return frontier.reference.seconds_per_unit
     right = bisect_left(known, (power_limit_w,))

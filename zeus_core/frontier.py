@@ -215,6 +215,12 @@ class Frontier:
     def at(self, setting: Setting) -> OperatingPoint | None:
         return next((point for point in self.points if point.setting == setting), None)
 
+    @cached_property
+    def times(self) -> tuple[tuple[float, float], ...]:
+        """Power limit and seconds per unit of each point that has a limit, ascending."""
+        points = [(point.setting.power_limit_w, point.seconds_per_unit) for point in self.points]
+        return tuple(sorted((limit_w, seconds) for limit_w, seconds in points if limit_w is not None))
+
     def capped(self, power_limit_w: float) -> Frontier:
         """What is left at or below a limit, which becomes the reference: for a published curve on a capped card.
 

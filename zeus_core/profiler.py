@@ -262,6 +262,7 @@ class DriftWatch:
         self._told = False
         self._agreed = False
         self._point: OperatingPoint | None = None
+        self._at: Setting | None = None  # the setting that was found to be that point's
         self._last: Sample | None = None
         self._stretch = Stretch()
 
@@ -280,7 +281,7 @@ class DriftWatch:
     ) -> bool:
         """One tick, as for the profiler; True the one time that the drift is certain."""
         tick = Sample(at_s, units_done)
-        point = next((p for p in self._points if same_setting(setting_in_force, p.setting)), None)
+        point = self._point_of(setting_in_force)
         if point is not self._point or not tick.follows(self._last):
             self._point, self._last, self._stretch = point, None, Stretch()
         if point is None or self._told or not tick.follows(None):
@@ -291,6 +292,12 @@ class DriftWatch:
             self._told = self._judge(point, self._stretch.training())
             self._stretch = Stretch(sample, edge=True)
         return self._told
+
+    def _point_of(self, setting: Setting | None) -> OperatingPoint | None:
+        if setting is None or setting is not self._at:
+            self._at = setting
+            return next((point for point in self._points if same_setting(setting, point.setting)), None)
+        return self._point
 
     def _judge(self, point: OperatingPoint, found: Gap) -> bool:
         excess = found.units / found.seconds * point.seconds_per_unit - 1.0

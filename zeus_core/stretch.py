@@ -65,12 +65,14 @@ class Stretch:
         self._looked_s = 0.0
         self._idle = False  # whether a look since the edge saw no progress,
         self._idle_gaps = 0  # and in how many gaps one did
+        self._training: Gap | None = None  # worked out, and nothing added since
 
     def add(self, sample: Sample) -> None:
         """Take in a sample that follows the last one."""
         last, self._last = self._last, sample
         if last is None:
             return
+        self._training = None
         self._looks += 1
         self._looked_s += sample.at_s - last.at_s
         if sample.units == last.units:
@@ -85,8 +87,11 @@ class Stretch:
 
     def training(self) -> Gap:
         """All usual gaps together."""
-        usual = self._usual()
-        return Gap(sum(g.seconds for g in usual), sum(g.units for g in usual), sum(g.joules for g in usual))
+        if self._training is None:
+            usual = self._usual()
+            totals = (sum(g.seconds for g in usual), sum(g.units for g in usual), sum(g.joules for g in usual))
+            self._training = Gap(*totals)
+        return self._training
 
     def enough(self, seconds: float, units: float = 0.0) -> bool:
         """Whether there is that much training, in enough gaps and long enough for its edges."""
