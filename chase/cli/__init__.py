@@ -30,6 +30,7 @@ main = LazyGroup(
         "explain": Entry("chase.cli.explain:explain", "Take one decision again and say why it came out so.", _LOOK),
         "plan": Entry("chase.cli.plan:plan", "Show what is planned for a job.", _LOOK),
         "whatif": Entry("chase.cli.whatif:whatif", "Compare other budgets, policies and regions for a job.", _LOOK),
+        "replay": Entry("chase.cli.replay:replay", "Run the controller through a grid's past.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "forecast": Entry("chase.cli.forecast:forecast", "Score forecasts on stored history.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),

@@ -32,10 +32,12 @@ from providers.base import Signal
 
 _PACKAGES = ("chase", "zeus_core", "providers")
 _DAY_S = 86400.0
-_SWEEPING = ("engine", "farm", "plots", "results", "sweep")
+# What no cell ever runs.
+_NOT_RUN = (
+    *(f"chase/{name}/" for name in ("cli", "client", "demo", "launch", "share")),
+    *(f"chase/replay/{name}.py" for name in ("engine", "farm", "plots", "results", "summary", "sweep", "typical")),
+)
 _NAMES = ("trace", "column", "profile")  # what is in them counts
-# Of chase, what no cell ever runs.
-_NOT_RUN = ("cli", "demo", "share", "launch", "client", *(f"replay/{name}.py" for name in _SWEEPING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ def cells(
 
 def spread(first: datetime, last: datetime, count: int) -> list[datetime]:
     """``count`` whole hours from ``first`` to ``last``, evenly: they are not all at one time of the day."""
-    step = (last - first) / max(1, count - 1)
-    return [first + timedelta(hours=(i * step) // timedelta(hours=1)) for i in range(count)]
+    gaps = max(1, count - 1)
+    return [first + timedelta(hours=(last - first) * i / gaps // timedelta(hours=1)) for i in range(count)]
 
 
 def run_sweep(
@@ -187,9 +189,9 @@ def code_version() -> str:
     for package in _PACKAGES:
         root = Path(str(files(package)))
         for path in sorted(root.rglob("*.py")):
-            name = path.relative_to(root).as_posix()
+            name = f"{package}/{path.relative_to(root).as_posix()}"
             if not name.startswith(_NOT_RUN):
-                digest.update(f"{package}/{name} {path.stat().st_size}\n".encode() + path.read_bytes())
+                digest.update(f"{name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
