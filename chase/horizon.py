@@ -68,8 +68,8 @@ class Horizon:
         unit: str = GRAMS,
         pue: float = 1.0,
     ) -> Horizon:
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise ValueError("the quantiles of a horizon's prices must be finite")
+        if not all(np.isfinite(values).all() for values in (price, low, high)):
+            raise ValueError("the prices of a horizon and their quantiles must be finite")
         digits = _DIGITS.get(unit, 5)
         price = price.round(digits)
         below, above = _per_cent(low, price), _per_cent(high, price)
