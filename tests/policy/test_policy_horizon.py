@@ -212,10 +212,10 @@ class TestMoney:
         def watts(**how: object) -> float:
             return choose(asked(horizon_of(grid, market, **how), max_slowdown=0.05)).setting.power_limit_w
 
-        assert watts() == 100
+        assert watts() == 200
         assert watts(minimise=MONEY) == 300
         assert watts(minimise=BOTH, carbon_price_per_kg=0.01) == 300
-        assert watts(minimise=BOTH, carbon_price_per_kg=100.0) == 100
+        assert watts(minimise=BOTH, carbon_price_per_kg=100.0) == 200
 
     def test_who_is_paid_runs_fast(self):
         """A price below zero beside a dirty grid: what both come to decides."""
