@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,7 +79,8 @@ class Outlook:
 
     ``now`` is None when there is nothing usable at all. ``age_s`` counts from the end of the interval observed; ``low``
     and ``high`` are given where ``now`` is expected and not observed. ``ahead``, and ``curve`` as columns, begins with
-    the interval that runs now and has neither gap nor overlap as far as anybody says anything.
+    the interval that runs now and has neither gap nor overlap as far as anybody says anything. ``remembered`` are
+    values in g/kWh, evenly picked out of all of the history that is kept.
     """
 
     at: datetime
@@ -91,6 +92,11 @@ class Outlook:
     note: str = ""
     low: float | None = None
     high: float | None = None
+    memory: Callable[[], Sequence[float]] = tuple
+
+    @property
+    def remembered(self) -> Sequence[float]:
+        return self.memory()
 
     @property
     def ahead(self) -> tuple[Hour, ...]:

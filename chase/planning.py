@@ -134,7 +134,7 @@ def _lengthened(money: Columns, seconds: float) -> Columns:
 
 
 def _tail(outlook: Outlook, price: Floats, minimise: str) -> Floats:
-    """Of carbon: what was seen in the last days and is expected of the next; of money what is expected."""
+    """Of carbon: what was seen in the last weeks and is expected of the next one; of money what is expected."""
     if minimise != CARBON:
         return spread(price)
-    return spread(np.concatenate([[point.g_per_kwh for point in outlook.recent], price]))
+    return spread(np.concatenate([outlook.remembered, price]))

@@ -35,6 +35,7 @@ ISSUED_STEP_S = 1800  # and of finer steps one in each half hour
 _ISSUED_KEPT = timedelta(days=7)
 _OVER = _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=1)
+_MONTH_H = 672
 
 
 class Word(IntEnum):
@@ -162,6 +163,11 @@ class SourceState:
         if before[0] is not line or before[1:3] != (first, last):
             before = self._before = line, first, last, tuple(line[first:last])
         return before[3]
+
+    def values(self) -> list[float]:
+        """Of what was observed, in g/kWh: about a month of hours, or as many of shorter intervals, evenly picked."""
+        step = max(1, len(self.observed) // _MONTH_H)
+        return [point.g_per_kwh for point in islice(self.observed.values(), 0, None, step)]
 
     def said_of(self, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """What it observed of any of that time, also what is held back. No interval is longer than a day."""

@@ -43,16 +43,15 @@ _HISTORY_H = SignalConfig().history_h
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """Who expects what comes, and of how many hours of the past it needs the signal to know."""
+    """Who expects what comes."""
 
     forecaster: Callable[[Typical], Expects]
-    history_h: float
 
     def limits(self, signal: SignalConfig) -> Limits:
         return Limits(
             fresh_s=signal.fresh_s,
             usable_s=signal.usable_s,
-            history_h=self.history_h,
+            history_h=signal.history_h,
             percentile_h=signal.percentile_h,
             outlier_factor=signal.outlier_factor,
         )
@@ -61,12 +60,12 @@ class Forecasts:
 def forecasts(said: Publication, name: str, cache: Path | None) -> Forecasts:
     """By its name in a cell; "live" is our own made anew each time, as production does."""
     if name == "live":
-        return Forecasts(lambda typical: Forecaster(typical=typical), _HISTORY_H)
+        return Forecasts(lambda typical: Forecaster(typical=typical))
     if name == "own":
         table = table_of(said, cache)
-        return Forecasts(lambda _: Recalled(table), SignalConfig().percentile_h)
+        return Forecasts(lambda _: Recalled(table))
     simple = {"perfect": Perfect, "persistence": Persistence, "yesterday": Yesterday}[name]
-    return Forecasts(lambda _: simple(said.trace), SignalConfig().percentile_h)
+    return Forecasts(lambda _: simple(said.trace))
 
 
 def _newest_first(observed: Collection[IntensityPoint]) -> Iterator[IntensityPoint]:

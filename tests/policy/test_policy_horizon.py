@@ -62,7 +62,7 @@ def outlook(
     start_s = start.timestamp() + step.total_seconds() * np.arange(len(g))
     curve = Curve(start_s, start_s + step.total_seconds(), g, g - apart, g + apart)
     recent = tuple(observed(value, HOUR_AT - STEP * (k + 1)) for k, value in enumerate(past))
-    return Outlook(at, observed(50.0), FRESH, 0.0, Said(curve), lambda: recent)
+    return Outlook(at, observed(50.0), FRESH, 0.0, Said(curve), lambda: recent, memory=lambda: past)
 
 
 def priced(
