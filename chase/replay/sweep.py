@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -174,7 +174,7 @@ def run_work(work: Work) -> Result:
 
 def stamp(cell: Cell) -> str:
     """What is in the files that a cell names, and the code. Raises ``ChaseError`` for a file that cannot be used."""
-    return f"{_trace(cell).digest} {_profile_digest(cell.profile)} {code_version()}"
+    return f"{_trace(cell).digest} {_profile_digest(cell.profile)} {CODE}"
 
 
 @lru_cache(maxsize=64)
@@ -182,7 +182,6 @@ def _profile_digest(name: str) -> str:
     return hashlib.sha256(repr(profile_of(name)).encode()).hexdigest()
 
 
-@cache
 def code_version() -> str:
     """Of all source that a cell may run: a change of it, however small, makes other results."""
     digest = hashlib.sha256()
@@ -193,6 +192,9 @@ def code_version() -> str:
             if not name.startswith(_NOT_RUN):
                 digest.update(f"{name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+CODE = code_version()  # when it was loaded: what is written to the files later is not what runs
 
 
 def _group(cell: Cell) -> str:

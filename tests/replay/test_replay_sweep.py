@@ -23,7 +23,7 @@ from chase.errors import ChaseError, ConfigError, StoreError
 from chase.replay.engine import Inline
 from chase.replay.results import Failure, Results
 from chase.replay.run import run_cell
-from chase.replay.sweep import Grid, Policy, Progress, Work, cells, code_version, run_sweep, run_work, spread, stamp
+from chase.replay.sweep import CODE, Grid, Policy, Progress, Work, cells, run_sweep, run_work, spread, stamp
 
 HERE = Path(__file__).parent
 
@@ -158,7 +158,7 @@ def test_a_worker_that_has_other_files_or_code_says_so(trace, profile):
     one = many(trace, profile, 1)[0]
     with pytest.raises(ChaseError, match="is not what the sweep began with"):
         run_work(Work(one, "another"))
-    assert code_version() in stamp(one)
+    assert CODE in stamp(one)
 
 
 def test_a_cell_that_fails_is_told_and_tried_again(trace, profile, results):
