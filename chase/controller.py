@@ -578,6 +578,7 @@ class Controller:
         why, now_s = recording.trigger(job.recorded, now), self._clock.monotonic()
         if why == "" and now_s - job.recorded_s < self.config.control.heartbeat_s:
             return
+        self._store.note_progress(job.id, job.units_done)
         self._store.add_decision(
             recording.decision(
                 at=self._clock.now(),
@@ -589,7 +590,6 @@ class Controller:
                 control=self.control[0],
             )
         )
-        self._store.upsert_job(job.record())
         job.recorded, job.recorded_s, job.decisions = now, now_s, job.decisions + 1
 
     def _watch_progress(self, job: Job) -> None:

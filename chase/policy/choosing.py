@@ -20,12 +20,24 @@ def allowed(given: PolicyInput, frontier: Frontier) -> tuple[OperatingPoint, ...
 
     The fastest is always allowed.
     """
-    cap = None if given.rules.name == "budget" else given.rules.max_slowdown
-    points = permitted(given.rules, frontier)
-    hull = frontier.hull if points == frontier.points else lower_hull(points)
-    if cap is None:
-        return hull
-    return tuple(p for p in hull if frontier.slowdown(p) <= cap + 1e-9) or hull[:1]
+    return _weighed(given.rules, frontier)[0]
+
+
+def _weighed(rules: Rules, frontier: Frontier) -> tuple[tuple[OperatingPoint, ...], tuple[Candidate, ...]]:
+    """Those points, and how they are told where they have no cost."""
+    cap = None if rules.name == "budget" else rules.max_slowdown
+    key = ("allowed", cap, rules.min_power_limit_w, rules.max_power_limit_w)
+    if key not in frontier.notes:
+        points = permitted(rules, frontier)
+        hull = frontier.hull if points == frontier.points else lower_hull(points)
+        if cap is not None:
+            hull = tuple(p for p in hull if frontier.slowdown(p) <= cap + 1e-9) or hull[:1]
+        frontier.notes[key] = (
+            hull,
+            tuple(Candidate(p.setting, p.seconds_per_unit, p.joules_per_unit, frontier.slowdown(p)) for p in hull),
+        )
+    found: tuple[tuple[OperatingPoint, ...], tuple[Candidate, ...]] = frontier.notes[key]
+    return found
 
 
 def plannable(given: PolicyInput, frontier: Frontier) -> tuple[OperatingPoint, ...]:
@@ -72,11 +84,12 @@ def chosen(
     mode: str | None = None,
     cost: Callable[[OperatingPoint], float] | None = None,
 ) -> Choice:
-    points = allowed(given, frontier)
+    points, candidates = _weighed(given.rules, frontier)
     if mode is None:
         mode = SPEED if point == points[0] else EFFICIENCY if point == points[-1] else BETWEEN
-    candidates = tuple(
-        Candidate(p.setting, p.seconds_per_unit, p.joules_per_unit, frontier.slowdown(p), cost(p) if cost else None)
-        for p in points
-    )
+    if cost is not None:
+        candidates = tuple(
+            Candidate(p.setting, p.seconds_per_unit, p.joules_per_unit, told.slowdown, cost(p))
+            for p, told in zip(points, candidates, strict=True)
+        )
     return Choice(point.setting, mode, code, reason, candidates)

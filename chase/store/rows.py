@@ -142,7 +142,7 @@ FLAG = Column("", lambda value, _: int(value), bool)
 TIME = Column("_utc", utc_text, utc_time)
 JSON = Column("_json", json_text, json.loads)
 INPUTS = Column("_json", inputs_text, json.loads)
-NAMES = Column("_json", lambda value, name: json_text(list(value), name), lambda text: tuple(json.loads(text)))
+NAMES = Column("_json", lru_cache(maxsize=256)(json_text), lambda text: tuple(json.loads(text)))
 
 
 @dataclass(frozen=True)  # no slots: what is the same for all rows is worked out once
@@ -201,7 +201,7 @@ class Shape(Generic[R]):
 
     @cached_property
     def _parts(self) -> tuple[_Part, _Part, _Part]:
-        """What needs a look at each value; numbers and texts, of which one look tells that all are as they should be."""
+        """What needs a look at each value; numbers and texts, where one look tells that all are right."""
         plain = {id(REAL), id(TEXT)}
         others = [name for name, column in self.columns.items() if id(column) not in plain]
         reals, texts = ([name for name, column in self.columns.items() if column is kind] for kind in (REAL, TEXT))

@@ -56,6 +56,7 @@ class Store(Reader):
         self._clock = clock
         self._keep = keep or Keep()
         self._open_jobs: dict[str, JobRecord] = {}
+        self._units_done: dict[str, float] = {}  # of those, where it has changed since
         self._open_holds: list[HoldRecord] = []
         self._mirror = threading.Lock()
         self._read_fault = self._told = ""
@@ -90,16 +91,25 @@ class Store(Reader):
         row = JOB.values(job)
         with self._mirror:
             self._open_jobs.pop(job.id, None)
+            self._units_done.pop(job.id, None)
             if job.state == "running":
                 self._open_jobs[job.id] = job
             else:
                 self._open_holds = self._held(but=job.id)
         self._writer.submit(Op("jobs", lambda db: _upsert_job(db, row), worth=Worth.STATE))
 
+    def note_progress(self, job_id: str, units_done: float) -> None:
+        """How far an open job is: all that changes of it from one decision to the next."""
+        done = real(units_done, "jobs.units_done")
+        with self._mirror:
+            self._units_done[job_id] = done
+        self._writer.submit(Op("jobs", lambda db: self._progressed(db, job_id, done), worth=Worth.STATE))
+
     def end_job(self, job_id: str, at: datetime, reason: str, units_done: float) -> None:
         """What was held for it ends, too. The first end counts; ending what has ended changes nothing."""
         with self._mirror:
             job = self._open_jobs.pop(job_id, None)
+            self._units_done.pop(job_id, None)
             self._open_holds = self._held(but=job_id)
         row = None
         if job is not None:
@@ -195,6 +205,21 @@ class Store(Reader):
             Op("intervals", lambda db: prices.update_prices(db, rows), rows=len(rows), worth=Worth.SPARE)
         )
 
+    def _progressed(self, db: Database, job_id: str, units_done: float) -> None:
+        sql = "UPDATE jobs SET units_done = ? WHERE id = ? AND state = 'running'"
+        if not db.conn.execute(sql, (units_done, job_id)).rowcount:
+            self._bring_back(db, job_id)
+
+    def _bring_back(self, db: Database, job_id: str) -> None:
+        """An open job that the file does not know: it is another file, from before the job began."""
+        with self._mirror:
+            job = self._open_jobs.get(job_id)
+        if job is not None:
+            _upsert_job(db, JOB.values(self._as_far_as(job)))
+
+    def _as_far_as(self, job: JobRecord) -> JobRecord:
+        return replace(job, units_done=self._units_done.get(job.id, job.units_done))
+
     def _held(self, *, but: str | None = None) -> list[HoldRecord]:
         """The mirror's holds that are not over, without those of the job ``but``."""
         now = self._clock.now()
@@ -225,7 +250,7 @@ class Store(Reader):
     def _reseed(self, db: Database) -> None:
         """Into a file that may have been begun anew: rows to come refer to these."""
         with self._mirror:
-            jobs, holds = list(self._open_jobs.values()), self._held()
+            jobs, holds = [self._as_far_as(job) for job in self._open_jobs.values()], self._held()
         for job in jobs:
             db.conn.execute(f"{JOB.insert} ON CONFLICT (id) DO NOTHING", JOB.values(job))
         for hold in holds:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, timedelta
 
@@ -138,6 +139,19 @@ def test_a_job_begins_goes_on_and_ends(store):
     assert store.jobs(running=True) == []
     assert store.jobs(running=False) == [ended]
     assert store.job(JOB.id) == ended
+
+
+def test_progress_is_of_open_jobs_alone(store, path):
+    """It is all that changes between decisions; a job that has ended, or that nobody knows, has none."""
+    store.upsert_job(JOB)
+    store.note_progress(JOB.id, 5.0)
+    assert store.jobs() == [replace(JOB, units_done=5.0)]
+    store.end_job(JOB.id, T0 + minute, "finished", 7.0)
+    store.note_progress(JOB.id, 9.0)
+    store.note_progress("feedbeef", 9.0)
+    assert [job.units_done for job in store.jobs()] == [7.0]
+    with pytest.raises(ValueError, match=r"jobs\.units_done"):
+        store.note_progress(JOB.id, math.nan)
 
 
 def test_the_first_end_of_a_job_counts(store):

@@ -275,6 +275,28 @@ def test_a_file_removed_under_us_is_begun_anew(store, path):
     assert store.health.ok
 
 
+def test_a_new_file_knows_how_far_jobs_are(store, path):
+    """What was noted since a job registered is put into a file that is begun anew."""
+    store.upsert_job(JOB)
+    store.note_progress(JOB.id, 41.0)
+    for part in path.parent.iterdir():
+        part.unlink()
+    store.add_event(EVENT)
+    assert store.jobs() == [replace(JOB, units_done=41.0)]
+
+
+def test_a_backup_from_before_a_job_gets_to_know_it(store, path):
+    """With its progress the whole job is written again, and so the decisions that refer to it."""
+    store.upsert_job(JOB)
+    conn = sqlite3.connect(path, isolation_level=None)
+    conn.execute("DELETE FROM jobs")
+    conn.close()
+    assert store.add_decision(DECISION) is None
+    store.note_progress(JOB.id, 41.0)
+    assert store.jobs() == [replace(JOB, units_done=41.0)]
+    assert store.add_decision(DECISION) == 1
+
+
 def test_a_backup_put_back_under_us_is_followed(store, path, tmp_path):
     """Readers and writer turn to the file that is there now."""
     store.upsert_job(JOB)
