@@ -385,8 +385,11 @@ def _quick() -> Path | None:
 
 @lru_cache(maxsize=1)
 def _config() -> Config:
-    """As shipped, but that nobody writes the same thing down again every quarter of an hour."""
-    return Config.model_validate({"control": {"heartbeat_s": _DAY_S}})
+    """As shipped, but that nobody writes the same thing down again every quarter of an hour, and joules by the hour.
+
+    An interval ends where the limit changes all the same, so that its power is one and its price exact.
+    """
+    return Config.model_validate({"control": {"heartbeat_s": _DAY_S, "account_s": 3600.0}})
 
 
 def _region(trace: Trace, pue: float) -> RegionConfig:
