@@ -19,10 +19,11 @@ from chase.errors import ConfigError
 
 MARK = "-typical"
 _HOUR = timedelta(hours=1)
+_BEFORE = timedelta(days=28)  # the history that the first forecast is made of
 
 
 def typical_trace(region: RegionConfig, folder: Path, *, first: int, last: int) -> Path:
-    """A file of the years ``first`` to ``last``, a month before and two after, in ``folder``.
+    """A file of the years ``first`` to ``last`` in ``folder``, with four weeks before them and two months after.
 
     Raises ``ConfigError`` for a region that has no typical profile.
     """
@@ -40,7 +41,7 @@ def typical_trace(region: RegionConfig, folder: Path, *, first: int, last: int) 
 
 
 def _hours(typical: TypicalProfile, first: int, last: int) -> Iterator[tuple[str, float]]:
-    at, end = datetime(first - 1, 12, 1, tzinfo=UTC), datetime(last + 1, 3, 1, tzinfo=UTC)
+    at, end = datetime(first, 1, 1, tzinfo=UTC) - _BEFORE, datetime(last + 1, 3, 1, tzinfo=UTC)
     while at < end:
         yield at.isoformat(), typical.at(at.month, at.hour)
         at += _HOUR
