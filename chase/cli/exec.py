@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from chase import launch
-from chase.cli import options
+from chase.cli import options, times
 from chase.cli.output import is_verbose
 from chase.client.messages import Terms
 
@@ -57,10 +58,18 @@ def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list
     "--max-slowdown",
     metavar="SHARE",
     callback=_share,
-    help="How much longer a unit may take: 0.1 and 10% are the same.",
+    help="How much longer the job may take than at full power: 0.1 and 10% are the same.",
 )
 @click.option(
-    "--policy", type=click.Choice(["threshold", "chase", "static", "off"]), help="In place of the configured policy."
+    "--deadline",
+    metavar="WHEN",
+    callback=times.moment(times.until),
+    help="When it must be done: 20h, 18:00 or 2026-03-01T18:00Z (UTC); needs --total.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["budget", "threshold", "chase", "static", "off"]),
+    help="In place of the configured policy.",
 )
 @click.option("--profile", metavar="NAME", help="A published power and speed curve, in place of measuring one.")
 @click.option("--region", metavar="REGION", help="Its grid region: it must be the region that the service polls.")
@@ -76,6 +85,7 @@ def exec_(
     units: str | None,
     total: float | None,
     max_slowdown: float | None,
+    deadline: datetime | None,
     policy: str | None,
     profile: str | None,
     region: str | None,
@@ -87,7 +97,11 @@ def exec_(
     The GPUs are those that the environment shows (CUDA_VISIBLE_DEVICES) unless --gpus names others. Where no service
     answers, that is said and the command runs all the same.
     """
-    wishes = {"name": policy, "max_slowdown": max_slowdown}
+    wishes = {
+        "name": policy,
+        "max_slowdown": max_slowdown,
+        "deadline": deadline.isoformat() if deadline is not None else None,
+    }
     terms = Terms(
         units=units,
         total_units=total,

@@ -18,6 +18,7 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
@@ -241,5 +242,12 @@ def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:
 
 def _plain(policy: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that no later change of the caller's reaches. Raises for what JSON cannot carry."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False))
+    plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False, default=_time))
     return plain
+
+
+def _time(value: object) -> str:
+    """Of a deadline, as text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a policy is sent as JSON, which has no {type(value).__name__}")

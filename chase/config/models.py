@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from chase.config.fields import AbsolutePath, Address, Days, Seconds, Section, Setter, Share, Slowdown, Threshold, Watts
 from chase.config.shipped import home_dir
@@ -38,6 +38,16 @@ def _utc(value: datetime) -> datetime:
     if value.tzinfo is None or value.utcoffset():
         raise ValueError("must be a UTC time that ends in Z, such as 2023-06-01T00:00:00Z")
     return value
+
+
+def _from_text(value: object) -> object:
+    """A job's wishes are JSON, which has no times."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("must be a UTC time such as 2023-06-01T00:00:00Z") from None
 
 
 class ServiceConfig(Section):
@@ -169,7 +179,7 @@ class PolicyConfig(Section):
         description="budget: the least carbon within max_slowdown or the deadline, planned ahead; threshold: two modes "
         "by intensity; chase: the paper's rule; static: one selector, no signal; off",
     )
-    deadline: Annotated[datetime, AfterValidator(_utc)] | None = Field(
+    deadline: Annotated[datetime, BeforeValidator(_from_text), AfterValidator(_utc)] | None = Field(
         default=None,
         examples=[datetime(2027, 1, 31, 6, tzinfo=UTC)],
         description="budget: when the job must be done, UTC; needs a job that knows its total_units",
@@ -208,7 +218,8 @@ class PolicyConfig(Section):
         default=None,
         examples=[0.25],
         description="budget: how much longer the whole job may take than at full power, as a fraction; 0.05 if neither "
-        "this nor a deadline is given. The other policies: never choose a setting slower than this; no cap if not given",
+        "this nor a deadline is given. "
+        "The other policies: never choose a setting slower than this; no cap if not given",
     )
     without_signal: Literal["speed-first", "efficiency-first"] = Field(
         default="speed-first", description="What to do while no usable intensity is known"

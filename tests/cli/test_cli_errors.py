@@ -98,6 +98,8 @@ def test_an_unknown_command_is_a_usage_error_with_a_guess(run):
         ["exec", "--max-slowdown", "fast", "--", "true"],
         ["exec", "--max-slowdown", "600%", "--", "true"],
         ["exec", "--max-slowdown", "nan", "--", "true"],
+        ["exec", "--deadline", "whenever", "--", "true"],
+        ["exec", "--deadline", "2020-01-01", "--", "true"],
         ["exec", "--gpus", ",", "--", "true"],
         ["actuator"],
         ["actuator", "--uid", "0", "--user", "root"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from datetime import UTC, datetime
 
 import pytest
 from daemon_peer import SUMMARY, UUIDS
@@ -233,6 +234,14 @@ def test_a_changed_policy_of_the_caller_is_not_ours(daemon, socket_path):
     with job:
         daemon.wait_for(lambda: daemon.jobs, "of a job")
         assert daemon.only_job()["policy"] == {"eta": 0.3}
+
+
+def test_a_deadline_may_be_a_time(daemon, socket_path):
+    """It is sent as text, which JSON can carry."""
+    deadline = datetime(2026, 3, 1, 18, tzinfo=UTC)
+    with Job("job", policy={"deadline": deadline}, socket=socket_path):
+        daemon.wait_for(lambda: daemon.jobs, "of a job")
+        assert daemon.only_job()["policy"] == {"deadline": "2026-03-01T18:00:00+00:00"}
 
 
 def test_the_reporting_interval_is_the_services_within_its_lease(socket_path):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from chase.config import Config, job_policy, load, load_region
@@ -70,10 +72,17 @@ def test_null_takes_back_a_cap(write, env):
         ({"dwell_s": "5"}, 'job policy: policy.dwell_s = "5": must be a number of seconds'),
         ({"dwell_s": float("nan")}, "must be a finite number"),
         ({"dwell_s": None}, "job policy: policy.dwell_s = null: must be a number of seconds"),
-        ({"name": ["off"]}, "job policy: policy.name = [\"off\"]: must be 'budget', 'threshold', 'chase', 'static' or 'off'"),
+        (
+            {"name": ["off"]},
+            "job policy: policy.name = [\"off\"]: must be 'budget', 'threshold', 'chase', 'static' or 'off'",
+        ),
         ({"speed_below": "p70"}, 'job policy: speed_below "p70" is above efficiency_above "p60"'),
         ({"speed_below": {"a": 1}}, "policy.speed_below = { ... }: must be gCO2eq/kWh"),
         ({"token": "hunter2"}, "job policy: policy.token is not a setting"),
+        ({"deadline": "tomorrow"}, 'policy.deadline = "tomorrow": must be a UTC time such as 2023-06-01T00:00:00Z'),
+        ({"deadline": "2026-03-01T18:00"}, "must be a UTC time that ends in Z"),
+        ({"deadline": "2026-03-01T18:00+01:00"}, "must be a UTC time that ends in Z"),
+        ({"deadline": 1772388000}, "job policy: policy.deadline = 1772388000: must be a UTC time"),
     ],
 )
 def test_a_jobs_mistakes_are_told_as_a_files_are(env, wishes, said):
@@ -85,6 +94,15 @@ def test_a_jobs_mistakes_are_told_as_a_files_are(env, wishes, said):
 
     assert said in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("deadline", ["2026-03-01T18:00Z", "2026-03-01T18:00:00+00:00"])
+def test_a_deadline_comes_as_text(env, deadline):
+    """JSON has no times: what a client sends is text, and a file's own time is the same."""
+    policy = job_policy(load(env=env).config, None, {"deadline": deadline})
+
+    assert policy.deadline == datetime(2026, 3, 1, 18, tzinfo=UTC)
+    assert policy == job_policy(load(env=env).config, None, {"deadline": datetime(2026, 3, 1, 18, tzinfo=UTC)})
 
 
 def test_all_of_a_jobs_mistakes_come_at_once(env):
