@@ -26,7 +26,7 @@ J_PER_KWH = 3.6e6
 GRAMS = "gCO2eq"
 _TAIL = 32  # slots that stand for all that comes after the last one
 _NONE: Floats = np.empty(0)
-_DIGITS = {GRAMS: 1}  # of a price; money has more
+_DIGITS, _MONEY_DIGITS = {GRAMS: 1}, 5  # of a price
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +70,10 @@ class Horizon:
     ) -> Horizon:
         if not all(np.isfinite(values).all() for values in (price, low, high)):
             raise ValueError("the prices of a horizon and their quantiles must be finite")
-        digits = _DIGITS.get(unit, 5)
-        price = price.round(digits)
+        digits = _DIGITS.get(unit, _MONEY_DIGITS)
+        price, tail = price.round(digits) + 0.0, tail.round(digits) + 0.0  # and no minus on a zero
         below, above = _per_cent(low, price), _per_cent(high, price)
-        return cls(seconds.round(3), price, below, above, tail.round(digits), unit, pue)
+        return cls(seconds.round(3), price, below, above, tail, unit, pue)
 
     @property
     def low(self) -> Floats:
@@ -104,13 +104,15 @@ class Horizon:
         return Slots(length, np.concatenate([self.price, later]) * per_j, len(self.price))
 
     def to_dict(self) -> dict[str, Any]:
-        """Compact: lengths as runs of equal ones."""
+        """Compact: lengths as runs of equal ones, prices as whole ``parts`` of the unit."""
+        parts = float(10 ** _DIGITS.get(self.unit, _MONEY_DIGITS))
         return {
             "seconds": _runs(self.seconds),
-            "price": self.price.tolist(),
+            "parts": parts,
+            "price": (self.price * parts).round().astype(np.int64).tolist(),
             "below_per_cent": self.below.tolist(),
             "above_per_cent": self.above.tolist(),
-            "tail": self.tail.tolist(),
+            "tail": (self.tail * parts).round().astype(np.int64).tolist(),
             "unit": self.unit,
             "pue": self.pue,
         }
@@ -119,7 +121,7 @@ class Horizon:
     def from_dict(cls, data: Mapping[str, Any]) -> Horizon:
         """The inverse of ``to_dict``. Raises ``ValueError``, ``KeyError`` or ``TypeError`` on anything else."""
         seconds = np.repeat([run[0] for run in data["seconds"]], [int(run[1]) for run in data["seconds"]])
-        price, tail = np.array(data["price"], float), np.array(data["tail"], float)
+        price, tail = (np.array(data[name], float) / data["parts"] for name in ("price", "tail"))
         below, above = (np.array(data[name], np.int64) for name in ("below_per_cent", "above_per_cent"))
         return cls(seconds.astype(float), price, below, above, tail, data["unit"], data["pue"])
 
