@@ -541,7 +541,8 @@ class Controller:
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
         job.until_s = choice.until_s
         job.in_force = self._in_force(job, applied)
-        job.pace.hold(self._clock.monotonic(), min(filter(None, self._limits(job, applied)), default=None))
+        lowest_w = min(filter(None, self._limits(job, applied)), default=job.pace.limit_w)
+        job.pace.hold(self._clock.monotonic(), lowest_w)
         capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
         self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
 

@@ -26,7 +26,7 @@ class Pace:
     """``begun`` are the units when this service first saw the job, ``counted`` those up to which ``delay_s`` goes.
 
     ``now_s`` is the moment, on a monotonic clock, up to which time is counted, and ``limit_w`` the lowest limit of the
-    job's GPUs since then, None where it is not known. By limits: ``spent_s`` is t, and ``unpriced`` are units that no
+    job's GPUs since then, None before it is known. By limits: ``spent_s`` is t, and ``unpriced`` are units that no
     frontier was known for.
     """
 

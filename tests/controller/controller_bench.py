@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,9 +13,20 @@ from chase.config import RegionConfig, load, profile_path
 from chase.controller import Controller
 from chase.events import EventLog
 from chase.jobs import Job, Peer, Registration
+from chase.prices import PriceFeed
 from chase.signal import GridSignal, Limits
 from chase.store import Store
-from providers.base import Boundary, Capabilities, IntensityPoint, Kind, Scope, Series, Signal, Transient
+from providers.base import (
+    Boundary,
+    Capabilities,
+    IntensityPoint,
+    Kind,
+    PriceProvider,
+    Scope,
+    Series,
+    Signal,
+    Transient,
+)
 from zeus_core.actuation.local import LocalActuator
 from zeus_core.gpus.simulated import SimulatedGpu, SimulatedSystem, load_profile
 
@@ -65,7 +77,16 @@ class Grid:
 class Bench:
     """The controller and everything around it, with the passing of time in the test's hand."""
 
-    def __init__(self, folder: Path, *, actuate: bool = True, gpus: int = 2, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        actuate: bool = True,
+        gpus: int = 2,
+        grid: Callable[[ManualClock], Grid] = Grid,
+        prices: PriceProvider | None = None,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock(START)
         defaults = {
             "policy.efficiency_above": 300.0,
@@ -93,8 +114,11 @@ class Bench:
         self.gpus: tuple[SimulatedGpu, ...] = self.system.gpus()
         self.store = Store(folder / "chase.sqlite", clock=self.clock)
         self.events = EventLog(self.store, self.clock)
-        self.grid = Grid(self.clock)
+        self.grid = grid(self.clock)
         self.signal = GridSignal("test", [self.grid], clock=self.clock, limits=Limits(), store=self.store)
+        self.prices = PriceFeed(
+            "test", [prices] if prices else [], currency="EUR", time_zone="UTC", clock=self.clock, store=self.store
+        )
         self.actuator = (
             LocalActuator(
                 self.system, state_dir=folder / "act", lock_dir=folder / "locks", monotonic=self.clock.monotonic
@@ -108,6 +132,7 @@ class Bench:
             actuator=self.actuator,
             regions={"test": region},
             signals={"test": self.signal},
+            prices={"test": self.prices} if prices else {},
             store=self.store,
             clock=self.clock,
             events=self.events,
@@ -134,6 +159,7 @@ class Bench:
             if report:
                 self.report(step_s)
             self.signal.poll()
+            self.prices.poll()
             self.controller.tick()
 
     def report(self, seconds: float) -> None:
