@@ -17,7 +17,7 @@ from pages import ROOT, examples, page, quoted, rows, section
 from chase.clock import ManualClock
 from chase.config import load, load_region, region_file
 from providers import columns, registry
-from providers.base import BadRequest, Kind
+from providers.base import BadRequest, Capabilities, Kind
 from providers.session import Session
 from providers.table import _LISTS, FORMATS
 from providers.testing import ProviderSuite
@@ -463,7 +463,8 @@ def test_the_ages_and_horizons_are_those_of_the_defaults():
     defaults = load(service_file=ROOT / "config/chase.toml", env={"HOME": "/"}).config.signal
     assert (defaults.fresh_s, defaults.usable_s) == (90 * 60, 6 * 3600)
     assert ahead.OWN_FORECAST_FROM == signal._HORIZON == timedelta(hours=48)
-    assert timedelta(hours=72) == signal._REREAD
+    can = Capabilities(observed=True, forecast=False, step_s=3600, poll_s=60)
+    assert can.revised_s == 72 * 3600
 
 
 def test_each_step_of_the_fallbacks_comes_when_the_page_says(write, session):
