@@ -196,7 +196,7 @@ def test_demo_hands_its_options_on(run, monkeypatch, tmp_path):
     run("demo")
     assert asked == [
         {"folder": tmp_path / "new" / "place", "seconds": 30.0, "regions": ("de",)},
-        {"folder": None, "seconds": 20.0, "regions": demo.REGIONS},
+        {"folder": None, "seconds": 25.0, "regions": demo.REGIONS},
     ]
 
 
