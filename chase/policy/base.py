@@ -202,7 +202,7 @@ class Choice:
 
 def _fields(value: Any) -> dict[str, Any]:
     """Of a flat dataclass: ``asdict`` copies deeply, and takes ten times as long."""
-    names, read = _reader(type(value))
+    names, read = _reader(value.__class__)
     return dict(zip(names, read(value), strict=True))
 
 
