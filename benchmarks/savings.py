@@ -6,8 +6,8 @@ Hourly 2023 of fourteen grids (lifecycle, Electricity Maps) in CHASE_DATA (defau
 frontiers of Zeus's artifact, jobs of 1, 3, 7 and 30 days at full power, 2.5 to 20 % of slowdown, 24 starts over the
 year. Each job is replayed through the real controller, policy, forecaster, database and accounts, hour by hour; the
 optimum is the plan of who knew the year. On a part of the jobs the same policy is run with simpler forecasts, with a
-perfect one, with values that come an hour late, and on a shuffled signal; and the Chase paper's rule, the threshold
-policy and Zeus's eta each against the budget policy in the very time that they took.
+perfect one, with values that come an hour late, and on a shuffled signal; and against the threshold policy, Zeus's eta,
+suspend-resume and the Chase paper's rule.
 
 ``--out`` keeps results, forecasts, tables and plots; run again with the same folder, it goes on where it stopped.
 Exit status 1 if a claim fails.
@@ -48,7 +48,8 @@ FRONTIERS = {
 BUDGETS = (0.025, 0.05, 0.10, 0.20)
 DAYS = (1.0, 3.0, 7.0, 30.0)
 FIRST, LAST = datetime(2023, 1, 29, tzinfo=UTC), datetime(2023, 11, 25, tzinfo=UTC)  # 28 days before, 36 after
-ETAS = (0.24, 0.5)  # the paper's code, and Zeus's default
+ZEUS_ETAS = (0.24, 0.5)
+PAPER_ETA, PAPER_ETAS = 0.24, (0.1, 0.2, 0.24, 0.3, 0.4, 0.5, 0.7)  # its code's, and those to choose from
 PLACEBOS = 4
 LATE_S = 3600.0
 SWINGING, VARYING = 0.2, 0.1  # coefficients of variation
@@ -294,41 +295,70 @@ def judge_forecasts(bench: Bench) -> Iterator[Claim]:
 
 
 def judge_rules(bench: Bench) -> Iterator[Claim]:
-    """Each of the others against the budget policy in the time that it took."""
+    """Each of the others against the budget policy in the very time that it took."""
     rules = {
-        **{f"the paper's rule, eta {eta:g}": Policy("chase", {"eta": eta}) for eta in ETAS},
         "threshold, p40 and p60": Policy("threshold"),
-        **{f"Zeus, eta {eta:g}": Policy("zeus-eta", {"eta": eta}) for eta in ETAS},
+        **{f"Zeus, eta {eta:g}": Policy("zeus-eta", {"eta": eta}) for eta in ZEUS_ETAS},
+        f"the paper's rule, eta {PAPER_ETA:g} (*)": Policy("chase", {"eta": PAPER_ETA}),
     }
-    print("\nAgainst other rules, at equal time: saved of full power's grams (a part of the jobs)")
-    print(f"  {'':<28}   slowdown    theirs     ours   their timing  our timing")
+    print("\nAgainst other rules, each in the time that it took: saved of full power's grams (a part of the jobs)")
+    print(f"  {'':<30}   slowdown    theirs     ours   their timing  our timing")
     for name, policy in rules.items():
         theirs = bench.few(name, policy, budgeted=False)
         ours = bench.in_the_time_of(f"budget, in the time of {name}", theirs)
         print(
-            f"  {name:<28} {fmean(r.slowdown for r in theirs):10.2%} {fmean(r.saved for r in theirs):9.2%}"
+            f"  {name:<30} {fmean(r.slowdown for r in theirs):10.2%} {fmean(r.saved for r in theirs):9.2%}"
             f" {fmean(r.saved for r in ours):8.2%} {fmean(r.timing for r in theirs):12.2%}"
             f" {fmean(r.timing for r in ours):11.2%}"
         )
-        gains = _gains(bench, theirs, ours)
-        worst = min(gains, key=lambda grid: gains[grid])
-        text = (
-            f"better than {name} at equal time on each grid that varies by more than {VARYING}:"
-            f" at least {100 * gains[worst]:+.2f} points ({worst})"
-        )
-        yield Claim(text, gains[worst] > 0)
-    paused = bench.few("suspend-resume, knowing the future", Policy("suspend-resume-limit"))
-    ours = bench.few("our forecast", Policy("budget"))
+        if policy.name != "chase":
+            yield _better(f"{name}, at equal time,", _gains(bench, theirs, ours))
     print(
-        f"  suspend and resume, with a perfect forecast and the same deadline: {fmean(r.saved for r in paused):.2%};"
-        f" ours, with our own: {fmean(r.saved for r in ours):.2%}"
+        "  (*) A rule with one price of time is, by duality, the optimum of whatever time it happens to take: no policy\n"
+        "      can beat that. But it keeps no time: below it is held to what the budget policy promises."
     )
-    gains = _gains(bench, paused, ours)
+    ours = bench.few("our forecast", Policy("budget"))
+    paused = bench.few("suspend-resume, knowing the future", Policy("suspend-resume-limit"))
+    yield _better("suspend-resume that knows the future, at the same deadline,", _gains(bench, paused, ours))
+    yield _better("the paper's rule, at the best eta that keeps the deadline in each run,", _kept(bench, ours))
+
+
+def _better(than: str, gains: dict[str, float]) -> Claim:
     worst = min(gains, key=lambda grid: gains[grid])
-    yield Claim(
-        f"better than suspend-resume on each such grid: at least {100 * gains[worst]:+.2f} points ({worst})",
-        gains[worst] > 0,
-    )
+    text = f"better than {than} on each grid that varies by more than {VARYING}"
+    return Claim(f"{text}: {100 * gains[worst]:+.2f} points on the worst, {worst}", gains[worst] > 0)
+
+
+def _kept(bench: Bench, ours: Sequence[Result]) -> dict[str, float]:
+    """By how much more we save than the paper's rule, of each grid that varies.
+
+    The rule is given, for each frontier, length and slowdown, that one of many eta with which it saves most and is late
+    in no run: a choice that only hindsight allows.
+    """
+    runs = [
+        r
+        for eta in PAPER_ETAS
+        for r in bench.few(f"the paper's rule, eta {eta:g}", Policy("chase", {"eta": eta}), budgeted=False)
+    ]
+    tried: dict[tuple[str, str, float], dict[float, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        tried[run.cell.trace, run.cell.profile, run.cell.days][run.cell.settings["eta"]].append(run)
+    groups: dict[tuple[str, str, float], dict[float, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for run in ours:
+        groups[run.cell.trace, run.cell.profile, run.cell.days][run.cell.settings["max_slowdown"]].append(run)
+    gains: dict[str, list[float]] = defaultdict(list)
+    saved: list[tuple[float, float, float]] = []
+    for key, by_budget in groups.items():
+        for budget, own in by_budget.items():
+            kept = [rs for rs in tried[key].values() if max(r.slowdown for r in rs) <= budget]
+            best = max((fmean(r.saved for r in rs) for rs in kept), default=0.0)
+            mine = fmean(r.saved for r in own)
+            saved.append((budget, best, mine))
+            gains[bench.names[key[0]]].append(mine - best)
+    for budget in sorted({budget for budget, _, _ in saved}):
+        theirs, mine = (fmean(row[i] for row in saved if row[0] == budget) for i in (1, 2))
+        print(f"  {f'kept within {budget:.1%} in each run':<30} {'':10} {theirs:9.2%} {mine:8.2%}")
+    return {grid: fmean(values) for grid, values in gains.items() if bench.cv[grid] > VARYING}
 
 
 def _gains(bench: Bench, theirs: Sequence[Result], ours: Sequence[Result]) -> dict[str, float]:
@@ -421,12 +451,17 @@ def main() -> int:
     parser.add_argument("--engine", default="processes", help="processes[:N] or dask://HOST:PORT")
     parser.add_argument("--grids", help="only these, with commas")
     parser.add_argument("--days", help="only jobs of these lengths, with commas")
+    parser.add_argument("--frontiers", type=int, default=len(FRONTIERS), help="only the first so many")
+    parser.add_argument("--slowdowns", help="only these, with commas")
     asked = parser.parse_args()
     scale, data, began = (QUICK if asked.quick else FULL), data_dir(), time.perf_counter()
     if asked.grids:
         scale = replace(scale, grids=tuple(asked.grids.split(",")))
     if asked.days:
         scale = replace(scale, days=tuple(map(float, asked.days.split(","))))
+    if asked.slowdowns:
+        scale = replace(scale, budgets=tuple(map(float, asked.slowdowns.split(","))))
+    scale = replace(scale, frontiers=scale.frontiers[: asked.frontiers])
     with tempfile.TemporaryDirectory() as folder, engine_of(asked.engine) as engine:
         bench = Bench(scale, data, asked.out or Path(folder), engine)
         ours = bench.all_jobs()
