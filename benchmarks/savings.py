@@ -314,8 +314,8 @@ def judge_rules(bench: Bench) -> Iterator[Claim]:
         if policy.name != "chase":
             yield _better(f"{name}, at equal time,", _gains(bench, theirs, ours))
     print(
-        "  (*) A rule with one price of time is, by duality, the optimum of whatever time it happens to take: no policy\n"
-        "      can beat that. But it keeps no time: below it is held to what the budget policy promises."
+        "  (*) A rule with one price of time is, by duality, the optimum of whatever time it happens to take: no\n"
+        "      policy can beat that. But it keeps no time: below it is held to what the budget policy promises."
     )
     ours = bench.few("our forecast", Policy("budget"))
     paused = bench.few("suspend-resume, knowing the future", Policy("suspend-resume-limit"))
