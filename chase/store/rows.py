@@ -43,7 +43,7 @@ def utc_time(text: str) -> datetime:
 
 def unix_s(at: datetime, name: str = "the time") -> int | float:
     """Seconds since 1970, an integer where they are whole. Raises ``ValueError`` for a time that is not aware UTC."""
-    if at.utcoffset() != timedelta(0):
+    if at.tzinfo is not UTC and at.utcoffset() != timedelta(0):
         raise ValueError(f"{name} must be an aware UTC time, not {at!r}")
     return seconds_of(at - _EPOCH)
 
