@@ -34,7 +34,13 @@ _ROUNDING_S = 0.05
 _STOPPED = 130  # what a shell reports of a program that was told to stop
 
 
-class Moment(click.ParamType):
+if TYPE_CHECKING:
+    Kind = click.ParamType[Any, Any]
+else:  # generic since click 8.4 only
+    Kind = click.ParamType
+
+
+class Moment(Kind):
     """A time of the past or of none, in UTC unless it says otherwise."""
 
     name = "time"
@@ -47,7 +53,7 @@ class Moment(click.ParamType):
         return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
-class Setting(click.ParamType):
+class Setting(Kind):
     name = "key=value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
@@ -142,7 +148,9 @@ def _several(*names: str, text: str, **attrs: Any) -> Callable[[options.F], opti
 @options.list_options
 @options.verbose_option
 @click.pass_context
-def replay(ctx: click.Context, *, form: Form, out: Path | None, plots: bool, engine: str | None, **given: Any) -> None:
+def replay(
+    ctx: click.Context, /, *, form: Form, out: Path | None, plots: bool, engine: str | None, **given: Any
+) -> None:
     """Run jobs through a grid's past, and say what a policy would have saved.
 
     Controller, policy, signal, forecast, database and accounts are the service's own; clock and GPUs are simulated. Of
