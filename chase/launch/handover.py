@@ -81,7 +81,8 @@ class Handover:
                 return
 
     def _counts(self) -> Iterator[Count]:
-        for path in sorted(self.directory.glob(f"*{COUNT}"), key=lambda path: path.name):
+        # Not "*": for pathlib that is also the hidden file that is still being written beside the one it replaces.
+        for path in sorted(self.directory.glob(f"[!.]*{COUNT}"), key=lambda path: path.name):
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
                 yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data), text(data, "name") or "")

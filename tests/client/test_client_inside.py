@@ -165,6 +165,15 @@ def test_files_half_written_are_never_read(handover):
     assert handover.gather().units_done == 11.0
 
 
+def test_a_count_that_is_being_replaced_is_counted_once(handover):
+    """The moment in which the new count lies complete beside the old one doubles nothing: a count never falls again."""
+    link = InsideLink(handover.directory, units_done=lambda: 11.0, terms=Terms("steps"))
+    link.exchange()
+    (count,) = handover.directory.glob("*.count.json")
+    count.with_name(f".{count.name}").write_bytes(count.read_bytes())
+    assert handover.gather().units_done == 11.0
+
+
 def test_the_directory_is_ours_alone(handover):
     """Nobody else may count for the job, or read of it."""
     assert handover.directory.stat().st_mode & 0o077 == 0
