@@ -15,15 +15,20 @@ _SAME_W = 0.5  # drivers round limits
 Pace = Callable[[IntervalRecord], tuple[float, float]]
 
 
-def comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None) -> list[bool]:
-    """Of each interval whether the job worked in it and its reference is known.
+Costs = Sequence[float | None]  # c_i of every interval: what a joule costs in it, None where that is not known
+
+
+def comparable(rows: Sequence[IntervalRecord], frontier: Frontier | None, costs: Costs | None = None) -> list[bool]:
+    """Of each interval whether the job worked in it and its reference is known, and what it ``costs`` where given.
 
     A job that reports rarely seems to stand still and then to leap. Nothing works faster than at full power, so where
     the units of an interval needed longer than it lasted, the ones before it without progress were work, too; and
     where one of those must not be compared, the leap cannot be either.
     """
     worked = [row.progress for row in rows]
-    known = [row.reference_energy_j is not None for row in rows]
+    known = [
+        row.reference_energy_j is not None and (costs is None or costs[i] is not None) for i, row in enumerate(rows)
+    ]
     needed_s = _pace(frontier)
     for last, row in enumerate(rows):
         if not (row.progress and known[last]):

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from chase.accounting.booking import drawn_j, reference_j
-from chase.accounting.compared import length_s
+from chase.accounting.compared import Costs, comparable, length_s
 from chase.records import IntervalRecord
 from zeus_core.frontier import Frontier, OperatingPoint
-
-Costs = Sequence[float | None]  # c_i of every interval: what a joule costs in it, None where that is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,8 @@ def split(
 ) -> Split | None:
     """None where nothing can be compared. ``rows`` are all of the job, oldest first, and ``costs`` those of each."""
     own = _over_its_own_time(rows, compared, costs)
-    chosen = [i for i, may in enumerate(compared) if may and costs[i] is not None]
+    priced = comparable(rows, frontier, costs) if None in costs else compared
+    chosen = [i for i, may in enumerate(priced) if may]
     picked = tuple(rows[i] for i in chosen)
     seconds = [length_s(row) for row in picked]
     if not sum(seconds) > 0:

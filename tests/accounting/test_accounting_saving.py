@@ -244,3 +244,27 @@ def test_repricing_nothing_keeps_every_row():
     """Neither an intensity nor a price is known of that time: the rows are the very ones that were given."""
     rows = work(THREE, [(250.0, 100, 100.0)], cost=Paid(0.1, "EUR", "assumed"))
     assert all(a is b for a, b in zip(reprice(rows, Series()), rows, strict=True))
+
+
+@given(st.integers(1, 5), st.integers(0, 5), st.booleans())
+def test_work_whose_report_has_no_price_is_not_saved_on(quiet, unpriced, before):
+    """The quiet intervals before a report belong to it: without its price, or one of theirs, none of them counts."""
+    power_w, done = 192.0, 48.0  # at 200 W, in a minute
+    report = work(THREE, [(200.0, done * (quiet + 1), 100.0)])[0]
+    start = timedelta(minutes=quiet)
+    drawn = {"energy_j": 60.0 * power_w, "grams": 60.0 * power_w * 100.0 / J_PER_KWH}
+    report = replace(report, start=T0 + start, end=T0 + start + timedelta(minutes=1), **drawn)
+    rows = [replace(standstill(60.0 * i, 60.0, 60.0 * power_w), power_limit_w=200.0) for i in range(quiet)] + [report]
+    whole = summarise(rows, THREE)
+    assert whole.saved_grams == close(0.2 * whole.reference_grams, whole.grams)
+    missing = min(unpriced, quiet)
+    rows[missing] = replace(rows[missing], intensity_g_per_kwh=None, intensity_kind="", grams=None)
+    early = work(THREE, [(200.0, 60.0, 100.0)]) if before else []
+    rows = [*early, *(_later(row, 60.0 * 1.25 * len(early)) for row in rows)]
+    summary, alone = summarise(rows, THREE), summarise(early, THREE)
+    assert summary.saved_grams == (close(alone.saved_grams, alone.grams) if before else None)
+
+
+def _later(row: IntervalRecord, seconds: float) -> IntervalRecord:
+    late = timedelta(seconds=seconds)
+    return replace(row, start=row.start + late, end=row.end + late)
