@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ DENOMINATORS = (
 )
 _FOLLOWED = frozenset({"plan", "dwell", "hysteresis", "late"})
 _LATE_S = 1.0  # less is rounding
+_LAST = datetime(9999, 12, 30, tzinfo=UTC)  # of all days, in any time zone
 _WHOLE = 0.995  # a setting that has all but this much of the time has all of it
 
 
@@ -70,7 +71,7 @@ class PlanReport:
         return self.full_power_s + self.made.allowance.slack_s
 
     def at(self, seconds: float) -> datetime:
-        return self.decision.at + timedelta(seconds=seconds)
+        return after(self.decision.at, seconds)
 
     def to_dict(self, hours: float | None = None) -> dict[str, Any]:
         """``hours`` limits the slots; all other figures are of all of the plan."""
@@ -210,6 +211,11 @@ def slowdown(course: Course, given: PolicyInput, frontier: Frontier) -> float:
     delay_s = progress.delay_s + course.seconds - course.units * full_s
     whole_s = (progress.units_done + course.units) * full_s
     return delay_s / whole_s if whole_s > 0 else 0.0
+
+
+def after(at: datetime, seconds: float) -> datetime:
+    """A job may say that it has more to do than there are years."""
+    return at + timedelta(seconds=min(seconds, (_LAST - at).total_seconds()))
 
 
 def settings_text(stretch: Stretch) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from chase.config import Config, PolicyConfig, job_policy
 from chase.course import Course, Outcome, of_plan, of_policy, outcome
 from chase.errors import ConfigError
 from chase.horizon import GRAMS, J_PER_KWH, Horizon
-from chase.plan_report import NoPlan, figures, slowdown
+from chase.plan_report import NoPlan, after, figures, slowdown
 from chase.planning import CARBON, MONEY
 from chase.policy import PolicyInput, Rules, allowance, planned
 from zeus_core.frontier import Frontier
@@ -70,7 +70,7 @@ class Expected:
 
     @property
     def end(self) -> datetime | None:
-        return self.at + timedelta(seconds=self.course.seconds) if self.course.ends else None
+        return after(self.at, self.course.seconds) if self.course.ends else None
 
     def to_dict(self) -> dict[str, Any]:
         """Flat: one row of a table, with the keys of an account."""

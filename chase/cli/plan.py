@@ -29,6 +29,7 @@ from chase.plan_report import PlanReport, plan_report
 
 _PIPED = 80  # columns where there is no terminal
 _HIGH, _LOW = 7, 5  # lines of the two charts
+_CHARTED_S = 31 * 86400.0  # after that there is nothing to be seen of the hours
 _LARGE = 1000  # has no use for decimals
 
 
@@ -89,8 +90,9 @@ def _tell(report: PlanReport, stretches: Sequence[Stretch], *, everything: bool,
 
 
 def _draw(report: PlanReport, stretches: Sequence[Stretch]) -> None:
-    prices = [(s.begin_s, s.end_s, s.price) for s in stretches]
-    powers = [(s.begin_s, s.end_s, s.power_w) for s in stretches]
+    charted = [(s.begin_s, min(s.end_s, _CHARTED_S), s) for s in stretches if s.begin_s < _CHARTED_S]
+    prices = [(begin_s, end_s, s.price) for begin_s, end_s, s in charted]
+    powers = [(begin_s, end_s, s.power_w) for begin_s, end_s, s in charted]
     panels = (
         Panel(f"{_per_kwh(report)}, expected", prices, _HIGH, "yellow"),
         Panel("W by GPUs and host, planned", powers, _LOW, "cyan"),

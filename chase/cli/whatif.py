@@ -27,6 +27,7 @@ from chase.whatif import CARBON_PRICE, MINIMISE, REGION, Expected, Now, case, ex
 
 _MOST = 64
 _NONE = "none"
+_YEAR_S = 300 * 86400.0  # by then a day and a month are not enough
 _LONG_S = 600.0  # after the end of what is forecast, to be worth a word
 
 Read = Callable[[str, datetime], Any]
@@ -190,7 +191,9 @@ def _case(row: Mapping[str, Any]) -> str:
 
 
 def _ends(row: Mapping[str, Any]) -> str:
-    return "not known" if row["end"] is None else f"{row['end']:%a %d %b %H:%M}"
+    if row["end"] is None:
+        return "not known"
+    return f"{row['end']:%d %b %Y}" if row["seconds"] > _YEAR_S else f"{row['end']:%a %d %b %H:%M}"
 
 
 def _note(row: Mapping[str, Any]) -> str:

@@ -144,6 +144,16 @@ def test_an_unknown_length_is_called_one(shown):
     assert document["seconds"] == pytest.approx(86400)
 
 
+@pytest.mark.parametrize("units", [1e9, 1e15])
+def test_more_work_than_there_are_years_ends_on_the_last_day(shown, units):
+    """A job that counts tokens and is measured in epochs is no fault of the command; the chart shows a month of it."""
+    given = budget(progress=Progress(units_left=units, units_done=4.0))
+    document = json.loads(shown(given, "--json").stdout)
+    assert document["end"] == "9999-12-30T00:00:00Z"
+    assert document["units"] == pytest.approx(units)
+    assert "|29 Mar" in shown(given).stdout
+
+
 def test_a_plan_for_money_is_in_money(shown):
     """The currency's own keys are filled, and those of grams are empty."""
     given = budget(horizon=horizon(unit="EUR", scale=0.001))

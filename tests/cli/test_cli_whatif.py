@@ -94,6 +94,15 @@ def test_time_that_nobody_forecast_is_told(run, tmp_path):
     assert [line.endswith("like the hours before") for line in lines[3:6]] == [True, False, True]
 
 
+@pytest.mark.parametrize(("units", "end"), [(1e7, "31 May 3270"), (1e9, "30 Dec 9999"), (1e15, "30 Dec 9999")])
+def test_an_end_that_is_far_off_has_its_year(run, tmp_path, units, end):
+    """Also where there is more work than there are years."""
+    path = fill(tmp_path / "whatif.sqlite", budget(progress=Progress(units_left=units, units_done=4.0, delay_s=120.0)))
+    result = run("whatif", "resnet", "--db", path, "--policy", "budget")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[3].split()[2:5] == end.split()
+
+
 def test_every_combination_is_shown(cases):
     """Lists with commas, one row for each pair, named by what is another."""
     rows = cases(budget(), "--max-slowdown", "0.05, 0.1", "--policy", "budget,off")
