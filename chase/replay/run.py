@@ -29,8 +29,9 @@ from chase.config import Config, PolicyConfig, RegionConfig, job_policy
 from chase.controller import Controller
 from chase.errors import ChaseError, ConfigError
 from chase.events import EventLog
-from chase.frontiers import frontier_of_profile
+from chase.frontiers import frontier_of_profile, within
 from chase.jobs import Job, Peer, Registration
+from chase.planning import CARBON
 from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.replay.cards import Cards
 from chase.replay.cell import CLOSED, FORECASTS, Cell, Result
@@ -45,6 +46,7 @@ from chase.store import Store
 from chase.store.writer import Tuning
 from providers.base import IntensityPoint, Scope, Series, Signal
 from zeus_core.frontier import Frontier
+from zeus_core.gpus.base import PowerLimits
 from zeus_core.gpus.profiles import GpuProfile
 from zeus_core.gpus.simulated import SimulatedSystem
 from zeus_core.selectors import ZeusCost
@@ -76,9 +78,9 @@ class Inputs:
         trace = load_trace(Path(cell.trace), column=cell.column, signal=Signal(cell.signal))
         seen = trace if cell.shuffle is None else _shuffled(trace, cell.shuffle)
         profile = profile_of(cell.profile)
-        frontier = _frontier(profile, cell.gpus)
-        units = cell.days * _DAY_S / frontier.reference.seconds_per_unit
         rules = _rules(cell, trace)
+        frontier = _bounded(_frontier(profile, cell.gpus), profile, rules)
+        units = cell.days * _DAY_S / frontier.reference.seconds_per_unit
         reference = Reference(trace, frontier, cell.start, units, cell.pue, rules.host_power_w)
         made = cls(trace, seen, profile, frontier, rules, reference)
         made.check_length(cell)
@@ -359,10 +361,15 @@ def _check(cell: Cell) -> None:
 def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
     """The settings, checked as those of any job are; a closed form has those of the policy that it is the limit of."""
     name = cell.policy if cell.policy not in CLOSED else "budget" if cell.policy in _BUDGETED else "static"
+    if "name" in cell.settings:
+        raise ChaseError(f"the replay's policy is {cell.policy!r} already: leave name out of its settings")
     try:
-        return job_policy(_config(), _region(trace, cell.pue), {"name": name, **cell.settings})
+        made = job_policy(_config(), _region(trace, cell.pue), {"name": name, **cell.settings})
     except ConfigError as error:
         raise ChaseError(f"the replay's policy {cell.policy!r}: {error}") from error
+    if made.minimise != CARBON:
+        raise ChaseError(f"a replay has no prices of electricity: minimise must be {CARBON}, not {made.minimise}")
+    return made
 
 
 @contextmanager
@@ -413,6 +420,16 @@ def _scope(trace: Trace) -> Literal["lifecycle", "direct"]:
 @lru_cache(maxsize=32)
 def _shuffled(trace: Trace, seed: int) -> Trace:
     return trace.shuffled(seed)
+
+
+def _bounded(frontier: Frontier, profile: GpuProfile, rules: PolicyConfig) -> Frontier:
+    """What people allow of it, for the references: their ceiling is full power, as it is to the controller."""
+    if rules.min_power_limit_w is None and rules.max_power_limit_w is None:
+        return frontier
+    allowed = within(PowerLimits(profile.min_w, profile.default_w, profile.default_w), rules)
+    capped = frontier.capped(allowed.max_w)
+    points = [point for point in capped.points if (point.setting.power_limit_w or allowed.max_w) >= allowed.min_w]
+    return Frontier.of(points or capped.points[:1])
 
 
 @lru_cache(maxsize=32)

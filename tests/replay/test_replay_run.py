@@ -219,6 +219,29 @@ def test_a_cell_and_its_result_travel_as_text(trace):
     assert written["saved"] == result.saved
 
 
+BOUNDS = {
+    "ceiling": {"max_power_limit_w": 200.0},
+    "between": {"max_power_limit_w": 220.0},
+    "floor": {"min_power_limit_w": 150.0},
+    "both": {"min_power_limit_w": 100.0, "max_power_limit_w": 250.0},
+    "one": {"min_power_limit_w": 210.0, "max_power_limit_w": 230.0},
+}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize("slowdown", [0.0, 0.05])
+def test_what_people_allow_bounds_what_a_run_is_compared_with(trace, bounds, slowdown):
+    """Their ceiling is full power and its budget's measure; nobody who keeps to both does better than the optimum."""
+    settings = {"max_slowdown": slowdown, **bounds}
+    run = run_cell(cell(trace, settings=settings, days=2.0))
+    best, fixed = (run_cell(cell(trace, policy=p, settings=settings, days=2.0)) for p in ("clairvoyant", "best-fixed"))
+    assert run.full_s == pytest.approx(2 * DAY_S)
+    assert run.exceeded_s <= 1.0
+    assert best.grams <= run.grams * (1 + 1e-9)
+    assert fixed.grams * (1 + 1e-9) >= best.grams >= 0.5 * run.full_grams
+    assert run.of_optimum is None or run.of_optimum == pytest.approx(1.0, abs=0.01)
+
+
 BAD = {
     "start": ({"start": (START + HOUR).replace(tzinfo=None)}, "start must be a UTC time"),
     "early": ({"start": START - HOUR}, "is of 2023-01-01 00:00Z to 2023-01-31 00:00Z, and a job of 3 days"),
@@ -236,6 +259,8 @@ BAD = {
     "setting": ({"settings": {"max_slowdwn": 0.1}}, "max_slowdwn"),
     "value": ({"settings": {"max_slowdown": -0.1}}, "max_slowdown"),
     "eta": ({"policy": "zeus-eta", "settings": {"eta": 2}}, "eta"),
+    "name": ({"settings": {"name": "static"}}, "policy is 'budget' already: leave name out of its settings"),
+    "money": ({"settings": {"minimise": "both"}}, "no prices of electricity: minimise must be carbon, not both"),
     "closed": ({"policy": "best-fixed", "settings": {"max_slowdown": "much"}}, "max_slowdown"),
     "trace": ({"trace": "/nowhere/XX_2023.csv"}, "/nowhere/XX_2023.csv: cannot be read"),
     "profile": ({"profile": "h100"}, "profile 'h100' is unknown"),
