@@ -3,7 +3,7 @@
 A price is of a kilowatt-hour, in grams of CO2eq, in money, or in both together where a kilogram of CO2eq is given a
 price. What the outlook expects is its median: planning against it and doing so again with every new value came closer
 to the optimum, on real grids, than planning against the mean, against its quantiles as separate cases, or against
-whole paths of past errors (docs/policies.md has the figures). The quantiles say how wrong the plan may be.
+whole paths of past errors (decision 9 has the figures). The quantiles say how wrong the plan may be.
 """
 
 from __future__ import annotations
