@@ -208,7 +208,7 @@ class GridSignal:
             self._gone_by = now.end
         freshness = FRESH if age_s <= limits.fresh_s else STALE
         coming = self._ahead[id(state)].coming(at, horizon)
-        recent, memory = self._recent(state, at), state.values
+        recent, memory = self._recent(state, at), state.memory()
         return Outlook(at, now, freshness, age_s, coming, recent, _note(state), memory=memory)
 
     def _from_forecasts(self, states: Sequence[SourceState], at: datetime, horizon: timedelta) -> Outlook | None:
@@ -221,7 +221,7 @@ class GridSignal:
                 now, recent = ahead[0], self._recent(state, at)
                 note = f"no observed value is young enough; {now.by} forecast instead ({_note(state) or 'late'})"
                 point = _as_point(now, state, at)
-                return Outlook(at, point, FALLBACK, now.age_s, coming, recent, note, now.low, now.high, state.values)
+                return Outlook(at, point, FALLBACK, now.age_s, coming, recent, note, now.low, now.high, state.memory())
         return None
 
     def _from_typical(self, at: datetime, horizon: timedelta) -> Outlook:

@@ -164,10 +164,13 @@ class SourceState:
             before = self._before = line, first, last, tuple(line[first:last])
         return before[3]
 
-    def values(self) -> list[float]:
-        """Of what was observed, in g/kWh: about a month of hours, or as many of shorter intervals, evenly picked."""
-        step = max(1, len(self.observed) // _MONTH_H)
-        return [point.g_per_kwh for point in islice(self.observed.values(), 0, None, step)]
+    def memory(self) -> Callable[[], list[float]]:
+        """Of what is observed by now, in g/kWh: about a month of hours, or as many of shorter intervals, evenly picked.
+
+        As ``past`` it may be asked by another thread while a poll takes points in.
+        """
+        line, count = self._line, len(self._line)
+        return lambda: [point.g_per_kwh for point in line[: count : max(1, count // _MONTH_H)]]
 
     def said_of(self, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """What it observed of any of that time, also what is held back. No interval is longer than a day."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from dataclasses import replace
 from datetime import timedelta
 
@@ -109,3 +111,32 @@ def test_time_alone_changes_no_forecast(make, clock, monkeypatch):
         clock.advance(3600)
     assert len(engines) == 5
     assert len(set(map(id, engines))) == 1
+
+
+def test_what_is_remembered_is_told_while_a_poll_takes_points_in(make, clock):
+    """The ticks' thread asks when it makes a plan; what comes in meanwhile is not in it, and is no fault of the job."""
+    source = Source(observed={NOW - n * HOUR: 300.0 + n for n in range(100)})
+    grid, polls = make(source), 300
+    grid.poll()
+    done = threading.Event()
+
+    def poll() -> None:
+        for n in range(1, polls + 1):
+            source.observed[NOW + n * HOUR] = 300.0 - n / polls
+            clock.advance(3600.0)
+            grid.poll()
+        done.set()
+
+    poller, before_s = threading.Thread(target=poll), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        poller.start()
+        while not done.is_set():
+            outlook = grid.outlook(HOUR)
+            first, again = list(outlook.remembered), list(outlook.remembered)
+            assert first == again
+            assert first == sorted(first, reverse=True)
+    finally:
+        sys.setswitchinterval(before_s)
+        poller.join()
+    assert len(grid.outlook(HOUR).remembered) >= polls // 2
