@@ -11,15 +11,14 @@ from typing import Any
 from chase.config import load_region
 from chase.errors import ChaseError, ConfigError
 from chase.frontiers import frontier_of_profile
-from chase.replay.cell import Cell
+from chase.policy.budget import DEFAULT_SLOWDOWN
+from chase.replay.cell import BUDGETED, Cell
 from chase.replay.profiles import profile_of
 from chase.replay.run import Inputs
 from chase.replay.sweep import Grid, Policy, cells, spread
 from chase.replay.trace import load_trace
 from chase.replay.typical import typical_trace
 
-SLOWDOWN = 0.05
-_BUDGETED = frozenset({"budget", "best-fixed", "suspend-resume-limit", "clairvoyant"})
 _CAPPED = frozenset({"threshold", "chase", "static"})  # a slowdown, if given, is the most of any setting of theirs
 _TYPICAL_YEAR = 2023
 _WARM = timedelta(days=28)  # the history that a forecast is made of
@@ -85,8 +84,8 @@ class Asked:
             yield Grid(str(path.absolute()))
 
     def _budgets(self, policy: Policy) -> Sequence[float | None]:
-        if policy.name in _BUDGETED:
-            return self.budgets or (SLOWDOWN,)
+        if policy.name in BUDGETED:
+            return self.budgets or (DEFAULT_SLOWDOWN,)
         return self.budgets or (None,) if policy.name in _CAPPED else (None,)
 
     def _starts(self, grid: Grid, days: float) -> Sequence[datetime]:

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 # Those that no controller is needed for: they have a closed form (``chase.replay.reference``).
 CLOSED = frozenset({"full-power", "best-fixed", "zeus-eta", "suspend-resume-limit", "clairvoyant"})
+# Those that have a time allowed for all of the job.
+BUDGETED = frozenset({"budget", "best-fixed", "suspend-resume-limit", "clairvoyant"})
 FORECASTS = ("own", "persistence", "yesterday", "perfect", "live")
 
 

@@ -34,7 +34,7 @@ from chase.jobs import Job, Peer, Registration
 from chase.planning import CARBON
 from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.replay.cards import Cards
-from chase.replay.cell import CLOSED, FORECASTS, Cell, Result
+from chase.replay.cell import BUDGETED, CLOSED, FORECASTS, Cell, Result
 from chase.replay.feed import Feed, publication
 from chase.replay.forecasts import Forecasts, forecasts
 from chase.replay.profiles import profile_of
@@ -98,16 +98,13 @@ class Inputs:
 
     def allowed_s(self, cell: Cell) -> float | None:
         """How long the job may take; None for a policy that keeps no budget."""
-        if cell.policy not in _BUDGETED:
+        if cell.policy not in BUDGETED:
             return None
         full_s, slowdown, deadline = cell.days * _DAY_S, self.rules.max_slowdown, self.rules.deadline
         limits = [] if deadline is None else [(deadline - cell.start).total_seconds()]
         if slowdown is not None or deadline is None:
             limits.append(full_s * (1.0 + (DEFAULT_SLOWDOWN if slowdown is None else slowdown)))
         return max(full_s, min(limits))
-
-
-_BUDGETED = frozenset({"budget", "best-fixed", "suspend-resume-limit", "clairvoyant"})
 
 
 def run_cell(cell: Cell, *, cache: Path | None = None, db: Path | None = None) -> Result:
@@ -360,7 +357,7 @@ def _check(cell: Cell) -> None:
 
 def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
     """The settings, checked as those of any job are; a closed form has those of the policy that it is the limit of."""
-    name = cell.policy if cell.policy not in CLOSED else "budget" if cell.policy in _BUDGETED else "static"
+    name = cell.policy if cell.policy not in CLOSED else "budget" if cell.policy in BUDGETED else "static"
     if "name" in cell.settings:
         raise ChaseError(f"the replay's policy is {cell.policy!r} already: leave name out of its settings")
     try:
