@@ -14,6 +14,8 @@ from chase.policy import Candidate, Choice, Grid, PolicyInput, choose, planned
 from chase.records import DecisionRecord
 from zeus_core.frontier import Setting
 
+_SIX_FIGURES = 1e5
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -105,9 +107,14 @@ def _plan_lines(given: PolicyInput) -> list[str]:
     worth = f"{mu:.4g} {unit} for one more unit of work" if math.isfinite(mu) else "none: all time is needed"
     return [
         f"  horizon {len(horizon.price)} slots, {duration(horizon.total_s)}: {_prices(horizon)}",
-        f"  allowed {allowed.work:,.6g} units within {duration(allowed.seconds)}, {slack} at full power{used}",
+        f"  allowed {_rounded(allowed.work)} units within {duration(allowed.seconds)}, {slack} at full power{used}",
         f"  mu      {worth}",
     ]
+
+
+def _rounded(work: float) -> str:
+    """Six figures, and all of those before the point."""
+    return f"{work:,.0f}" if work >= _SIX_FIGURES else f"{work:,.6g}"
 
 
 def _prices(horizon: Horizon) -> str:

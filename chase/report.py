@@ -152,7 +152,7 @@ def _carbon(summary: JobSummary) -> Iterator[tuple[str, str]]:
 def _compared(summary: JobSummary) -> Iterator[tuple[str, str]]:
     reference_j, seconds = _reference_j(summary), summary.reference_seconds
     if reference_j is None or seconds is None or summary.slowdown is None:
-        yield "saved", "unknown: without a frontier or without progress there is nothing to compare with"
+        yield "saved", "unknown: nothing to compare with without progress, or a frontier that was seen to fit the job"
         return
     carbon = "" if summary.reference_grams is None else f", {grams(summary.reference_grams)}"
     paid = "" if summary.reference_cost is None else f", {money(summary.reference_cost, summary.currency)}"

@@ -13,6 +13,7 @@ from chase import unixhttp
 from chase.cli import options, times
 from chase.cli.output import Column, Form, Row, emit_rows, human
 from chase.errors import TryLater
+from chase.figures import count
 
 
 def _mode(job: Row) -> str:
@@ -27,13 +28,18 @@ def _limit(job: Row) -> str:
     return human(wished) if in_force in {None, wished} else f"{human(wished)} ({human(in_force)} now)"
 
 
+def _counted(units: float) -> str:
+    """As ``chase report`` has it, never 1e+08."""
+    return count(units, "").strip()
+
+
 LIVE_COLUMNS = (
     Column("id", "job", show=lambda job: str(job)[:8]),
     Column("name", "name", least=8),
     Column("uid", "uid", right=True, spare=7),
     Column("gpus", "gpus", show=lambda gpus: str(len(gpus)), right=True, spare=6),
-    Column("units_done", "done", right=True, spare=2),
-    Column("total_units", "of", right=True, spare=3),
+    Column("units_done", "done", show=_counted, right=True, spare=2),
+    Column("total_units", "of", show=_counted, right=True, spare=3),
     Column("units", "units", spare=4),
     Column("mode", "mode", tell=_mode, spare=1),
     Column("setting", "limit W", tell=_limit, right=True),
@@ -50,7 +56,7 @@ _LOGGED_COLUMNS = (
     Column("state", "state"),
     Column("ended_at", "ended", spare=2),
     Column("end_reason", "because", wrap=True),
-    Column("units_done", "done", right=True, spare=3),
+    Column("units_done", "done", show=_counted, right=True, spare=3),
     Column("units", "units", spare=3),
 )
 

@@ -340,14 +340,19 @@ def _heading(rows: Sequence[Row], results: Sequence[Result]) -> Iterator[str]:
     first = rows[0]
     same = {key: first[key] for key in _SAME if not _differs(rows, key)}
     grid, profile = same.get("grid", "several grids"), same.get("profile", "several profiles")
-    yield f"{len(results)} runs through the past of {grid}, on {first['gpus']} GPU(s): {profile}"
+    yield f"{_many(len(results), 'run')} through the past of {grid}, on {_many(first['gpus'], 'GPU')}: {profile}"
     starts = sorted(result.cell.start for result in results)
-    days = f"of {same['days']:g} days at full power" if "days" in same else "of several lengths"
+    days = f"of {_many(same['days'], 'day')} at full power" if "days" in same else "of several lengths"
     begin = f"on {utc(starts[0])}" if starts[0] == starts[-1] else f"from {utc(starts[0])} to {utc(starts[-1])}"
     allowed = same.get("max_slowdown")
-    yield f"Jobs {days}, beginning {begin}" + (f", allowed to be {percent(allowed)} slower" if allowed else "")
+    jobs, slower = "A job" if len(results) == 1 else "Jobs", f"{percent(allowed)} slower" if allowed else ""
+    yield f"{jobs} {days}, beginning {begin}" + (slower and f", allowed to be {slower}")
     for grid in dict.fromkeys(row["grid"] for row in rows if row["typical"]):
         yield f"{grid} is a typical profile, the mean of each hour of a month: no measurement, and easier to forecast"
+
+
+def _many(number: float, what: str) -> str:
+    return f"{number:g} {what}{'' if number == 1 else 's'}"
 
 
 def _footing(rows: Sequence[Row]) -> Iterator[str]:

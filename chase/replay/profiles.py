@@ -28,6 +28,8 @@ Numbered = tuple[int, Mapping[str, str]]  # a line's number, and its row
 def profile_of(name: str) -> GpuProfile:
     """Raises ``ChaseError`` for what is no profile, saying what there is."""
     path, _, row = name.partition(".csv:")
+    if name.endswith((".csv", ".csv:")):
+        raise ChaseError(f"profile {name!r}: a sweep has many runs; write FILE.csv:network=resnet50,batch_size=128")
     try:
         profile = profile_from_sweep(Path(f"{path}.csv"), _row_of(name, row)) if row else _shipped(name)
     except ProfileError as error:

@@ -162,6 +162,9 @@ def test_what_is_not_known_is_said_and_no_number(tmp_path):
         store.flush()
         text = "\n".join(job_report(store, JOB).lines())
     assert "carbon       unknown: no intensity of this time is known" in text
-    assert "saved        unknown: without a frontier or without progress there is nothing to compare with" in text
+    assert (
+        "saved        unknown: nothing to compare with without progress, or a frontier that was seen to fit the job"
+        in text
+    )
     assert "None" not in text
     assert "nan" not in text

@@ -195,3 +195,11 @@ def test_the_mode_says_how_far_the_measuring_is(mode, frontier, shown):
     """Who waits for a frontier sees it come."""
     (column,) = [column for column in jobs.LIVE_COLUMNS if column.title == "mode"]
     assert column.text({**JOB, "mode": mode, "frontier": frontier}) == shown
+
+
+@pytest.mark.parametrize(("units", "shown"), [(8.63105e7, "86,310,500"), (1e8, "100,000,000"), (2.5, "2.50")])
+@pytest.mark.parametrize("key", ["units_done", "total_units"])
+def test_work_is_written_out(key, units, shown):
+    """A job of a hundred million samples is not one of 1e+08."""
+    (column,) = [column for column in jobs.LIVE_COLUMNS if column.key == key]
+    assert column.text({**JOB, key: units}) == shown

@@ -298,6 +298,13 @@ def test_explain_says_what_a_plan_rests_on(run, tmp_path):
     assert "the same choice" in out
 
 
+@pytest.mark.parametrize(("units", "shown"), [(52745320.684, "52,745,321"), (1e8, "100,000,000"), (2.5, "2.5")])
+def test_explain_counts_as_plan_does(run, tmp_path, units, shown):
+    """Samples by the million are written out, as the other commands do, and epochs keep their fraction."""
+    given = budget(progress=Progress(units_left=units, units_done=4.0))
+    assert f"  allowed {shown} units within" in run("explain", 1, "--db", fill(tmp_path / "plan.sqlite", given)).stdout
+
+
 def test_explain_of_a_job_that_is_late_has_no_price_of_time(run, tmp_path):
     """All of it is needed."""
     given = budget(progress=Progress(units_left=20.0, deadline_s=60.0))

@@ -77,8 +77,8 @@ def test_a_run_is_told_in_a_table(replay):
     result = replay("--forecast", "perfect")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("1 runs through the past of XX, on 1 GPU(s): ")
-    assert lines[1] == "Jobs of 0.5 days at full power, beginning on 2023-03-01T10:00:00Z, allowed to be 5.0 % slower"
+    assert lines[0].startswith("1 run through the past of XX, on 1 GPU: ")
+    assert lines[1] == "A job of 0.5 days at full power, beginning on 2023-03-01T10:00:00Z, allowed to be 5.0 % slower"
     assert "share of full power's CO2eq" in result.stdout
     header, row = lines[3], lines[4]
     assert header.split()[:4] == ["policy", "saved", "efficiency", "timing"]

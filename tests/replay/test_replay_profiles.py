@@ -75,6 +75,9 @@ def test_a_sweep_that_cannot_be_used_says_why(tmp_path, row, said):
 
 def test_what_is_no_profile_is_named(tmp_path):
     """An unknown name, a missing file, a table of something else."""
+    for unsaid in ("none.csv", "none.csv:"):
+        with pytest.raises(ChaseError, match=f"profile '{unsaid}': a sweep has many runs; write FILE.csv:network="):
+            profile_of(unsaid)
     with pytest.raises(ChaseError, match="profile 'v100-resnet5' is unknown; did you mean"):
         profile_of("v100-resnet5")
     with pytest.raises(ChaseError, match="cannot be read as a sweep"):
