@@ -62,9 +62,13 @@ class CapKeeper:
 
 
 def members(
-    jobs: Iterable[Job], weighed: Mapping[str, Weighed], states: Mapping[str, GpuState], stuck: Collection[str]
+    jobs: Iterable[Job],
+    weighed: Mapping[str, Weighed],
+    states: Mapping[str, GpuState],
+    stuck: Collection[str],
+    host_w: Mapping[str, float],
 ) -> list[list[Member]]:
-    """Jobs by the GPUs they share. ``stuck`` are the GPUs whose limit cannot be changed."""
+    """Jobs by the GPUs they share. ``stuck`` are the GPUs whose limit cannot be changed; ``host_w`` is by region."""
     known = list(jobs)
     settings = {job.id: weighed[job.id][1].setting for job in known}
     groups = joint_wishes({job.id: job.gpus for job in known}, settings)
@@ -84,6 +88,7 @@ def members(
             lowest_w=max((state.min_w or 0.0 for state in mine), default=0.0),
             bound=bound,
             capped=job.setting if job.setting != job.own else None,
+            host_w=host_w[job.region],
         )
 
     return [[member(job) for job in known if job.gpus[0] in group] for group in groups]

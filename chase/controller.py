@@ -364,7 +364,8 @@ class Controller:
             return {}
         unable = {uuid for uuid, state in self._states.items() if self._actuator is not None and not state.can_set}
         try:
-            groups = members(self.jobs, weighed, self._states, self._stuck | unable)
+            host_w = {region: self._policy_of(region, {}).host_power_w for region in self._regions}
+            groups = members(self.jobs, weighed, self._states, self._stuck | unable, host_w)
             return self._cap.keep(control.max_node_power_w, groups, control.interval_s)
         except Exception as error:  # noqa: BLE001  as above
             text = f"max_node_power_w is not kept: {type(error).__name__}: {error}"

@@ -2,7 +2,8 @@
 
 What counts is what is expected to be drawn. A job at a known operating point counts with the mean power of that point.
 Any other, one that is measured or has no frontier or shares a GPU, counts with the power limits of its GPUs: with the
-original ones while it is measured, whatever limit is measured just now. ``host_power_w`` of each job comes on top.
+original ones while it is measured, whatever limit is measured just now. The host's power comes on top for each, as the
+site has configured it: what a job says of its own host is its owner's word, and must not take power from others.
 
 A job gives way in three stages, the next one only where the one before does not suffice:
 
@@ -45,7 +46,7 @@ class Member:
     """A job as the cap sees it. ``limits_w`` are the limits that its GPUs will have if nobody intervenes.
 
     ``lowest_w`` is the lowest limit they can be given. ``bound`` says that they cannot be given any. ``capped`` is what
-    the cap had it at before, None if at what it wished for.
+    the cap had it at before, None if at what it wished for. ``host_w`` counts beside them.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Member:
     lowest_w: float
     bound: bool = False
     capped: Setting | None = None
+    host_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _point(member: Member) -> OperatingPoint | None:
 
 
 def _known(member: Member, frontier: Frontier, wish: OperatingPoint, tick_s: float) -> Part:
-    host_w, floor_w = member.given.host_w, member.given.rules.min_power_limit_w or 0.0
+    host_w, floor_w = member.host_w, member.given.rules.min_power_limit_w or 0.0
     mu, price, unit = _worth(member, wish)
     gpus = len(member.limits_w)
     points = frugal_first(frontier.points, wish)
@@ -239,4 +241,4 @@ def _limits(members: Iterable[Member]) -> dict[str, float]:
 
 
 def _host_w(members: Iterable[Member]) -> float:
-    return math.fsum(member.given.host_w for member in members)
+    return math.fsum(member.host_w for member in members)

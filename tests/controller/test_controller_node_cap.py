@@ -167,11 +167,27 @@ class TestKept:
         assert [job.frontier_source for job in jobs] == ["measured"] * 2
 
     def test_the_hosts_power_counts(self, make_bench):
-        """``host_power_w`` of each job is in the sum."""
+        """``host_power_w`` of the configuration is in the sum for each job."""
         bench = make_bench(gpus=2, control__max_node_power_w=620.0, policy__host_power_w=100.0)
         start(bench, (0,), (1,))
         bench.run(30)
         assert expected_w(bench) <= 420.0
+
+    @pytest.mark.parametrize("said_w", [0.0, 50.0, 100_000.0])
+    @pytest.mark.parametrize("measured", [True, False])
+    def test_what_a_job_says_of_its_host_takes_nothing_from_others(self, make_bench, said_w, measured):
+        """Nobody slows a neighbour by a figure of his own, or keeps himself out of the sum by another."""
+        bench = make_bench(gpus=2, control__max_node_power_w=620.0, policy__host_power_w=100.0)
+        policy = {"name": "static", "selector": "time"}
+        bench.register(0, job_id=IDS[0], policy=policy)
+        profile = "a40-resnet50" if measured else None
+        bench.register(1, job_id=IDS[1], policy={**policy, "host_power_w": said_w}, profile=profile)
+        bench.run(30)
+        limits = bench.limits
+        bench.register(1, job_id=IDS[1], policy=policy, profile=profile)
+        bench.run(30)
+        assert bench.limits == limits
+        assert min(limits) > 100.0
 
     def test_what_falls_is_set_before_what_rises(self, make_bench, monkeypatch):
         """When two jobs change places there is no moment with more than the cap between the two calls."""
