@@ -61,6 +61,11 @@ class PlanReport:
         return self.course.units * self.frontier.reference.seconds_per_unit
 
     @property
+    def drawn_by(self) -> str:
+        """A host that is not configured is not counted, and must not seem to be."""
+        return "its GPUs and host" if self.given.host_w else "its GPUs"
+
+    @property
     def late_s(self) -> float:
         late_s = self.course.seconds - self.allowed_s
         return late_s if self.course.ends and late_s > _LATE_S else 0.0
@@ -175,20 +180,21 @@ class PlanReport:
         label = "carbon" if found.unit == GRAMS else "both" if self.minimise == BOTH else "money"
         spread = f" ({amount(found.low)} to {amount(found.high)} if all comes at the 10 or 90 % quantile)"
         sure = "" if found.low == found.high else spread
-        yield label, f"{amount(found.cost)}{sure}, {drawn_j / J_PER_KWH:,.1f} kWh by GPUs and host"
+        yield label, f"{amount(found.cost)}{sure}, {drawn_j / J_PER_KWH:,.1f} kWh by {self.drawn_by}"
         yield "full power", f"{amount(found.reference)} in {duration(self.full_power_s)}, for the same work from now on"
         yield from saving_lines(found)
 
 
 def saving_lines(found: Outcome) -> Iterator[tuple[str, str]]:
     parts = (
-        ("saved", found.saved, "of full power's"),
-        ("efficiency", found.efficiency, "the best fixed setting that ends at the same time"),
-        ("timing", found.timing, "the rest: when it is fast and slow"),
+        ("saved", found.saved, ""),
+        ("efficiency", found.efficiency, ": the best fixed setting that ends at the same time"),
+        ("timing", found.timing, ": the rest, when it is fast and when slow"),
     )
     for name, value, what in parts:
         share = share_of(value, found.reference)
-        yield name, f"{amount_of(value, found.unit)}{'' if share is None else f', {percent(share)}'}: {what}"
+        shown = "" if share is None else f", {percent(share)} of full power's"
+        yield name, f"{amount_of(value, found.unit)}{shown}{what}"
 
 
 def figures(found: Outcome | None, name: str) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def case(now: Now, changes: Mapping[str, Any], known: Known) -> Case:
     if stored is None and place is not None:
         horizon = place.horizon(chosen.minimise, chosen.carbon_price_per_kg)
     if horizon is None and chosen.minimise != CARBON:
-        raise NoPlan(f"no price of electricity ahead is stored: there is nothing to minimise {chosen.minimise} by")
+        raise NoPlan(f"no price of electricity ahead is stored, and minimise = {chosen.minimise} needs it")
     carbon, money = _priced_with(stored, place, chosen.minimise)
     region = now.region if place is None else place.region.id
     seen = "as decided" if stored is not None or place is None else place.source

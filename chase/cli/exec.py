@@ -19,7 +19,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
     if value is None:
         return None
     try:
-        share = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
+        share = options.fraction(value)
     except ValueError:
         share = -1.0
     if not 0.0 <= share <= 5.0:  # noqa: PLR2004  the configuration's own bound

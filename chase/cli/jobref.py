@@ -16,6 +16,8 @@ def find(known: Sequence[tuple[str, str]], text: str, *, hint: str = "'--job'") 
 
     Raises ``click.BadParameter`` when it is none of them, or the beginning of several; ``hint`` is what was given.
     """
+    if not text.strip():  # of a script's unset variable; it is the beginning of every id
+        raise click.BadParameter("no job is named; see 'chase jobs'", param_hint=hint)
     ids = [job_id for job_id, _ in known if job_id == text] or [i for i, _ in known if i.startswith(text)]
     if len(ids) > 1:
         raise click.BadParameter(f"{text!r} is the beginning of several: {', '.join(ids[:5])}", param_hint=hint)

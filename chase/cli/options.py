@@ -42,6 +42,23 @@ class Number(click.FloatRange):
         return float(super().convert(value, param, ctx))
 
 
+class Share(Number):
+    """The same, also as a percentage."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return super().convert(fraction(str(value)), param, ctx)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, nor a percentage", param, ctx)
+
+
+def fraction(text: str) -> float:
+    """``0.1`` and ``10%`` are the same. Raises ``ValueError``."""
+    return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+
+
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 SOCKET = click.Path(path_type=Path, readable=False)  # connecting says best what is wrong with it

@@ -95,7 +95,7 @@ def _draw(report: PlanReport, stretches: Sequence[Stretch]) -> None:
     powers = [(begin_s, end_s, s.power_w) for begin_s, end_s, s in charted]
     panels = (
         Panel(f"{_per_kwh(report)}, expected", prices, _HIGH, "yellow"),
-        Panel("W by GPUs and host, planned", powers, _LOW, "cyan"),
+        Panel(f"W by {report.drawn_by}, planned", powers, _LOW, "cyan"),
     )
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED
     for line in chart(panels, report.decision.at, width=columns, blocks=_says("█┤")):

@@ -107,8 +107,8 @@ def _several(*names: str, text: str, **attrs: Any) -> Callable[[options.F], opti
 @_several(
     "--max-slowdown",
     "budgets",
-    type=options.Number(0, 10),
-    text="How much longer the whole job may take, as a fraction; 0.05 if not given.",
+    type=options.Share(0, 10),
+    text="How much longer the whole job may take: 0.1 and 10% are the same; 0.05 if not given.",
 )
 @_several("--set", "settings", type=Setting(), text="Another setting of [policy], such as eta=0.24.")
 @_several(

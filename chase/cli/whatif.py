@@ -45,6 +45,10 @@ def _number_or_none(text: str, at: datetime) -> float | None:
     return None if text == _NONE else _number(text, at)
 
 
+def _share_or_none(text: str, at: datetime) -> float | None:
+    return None if text == _NONE else _number(str(options.fraction(text)), at)
+
+
 def _moment(text: str, at: datetime) -> datetime | None:
     return None if text == _NONE else times.until(text, at)
 
@@ -56,7 +60,11 @@ def _word(text: str, at: datetime) -> str:
 
 # The setting that each option is, and how its values are read.
 _OPTIONS: dict[str, tuple[str, Read, str]] = {
-    "max_slowdown": ("--max-slowdown", _number_or_none, "How much longer the whole job may take, as a fraction."),
+    "max_slowdown": (
+        "--max-slowdown",
+        _share_or_none,
+        "How much longer the whole job may take: 0.1 and 10% are the same.",
+    ),
     "deadline": ("--deadline", _moment, "When it must be done: 20h, 18:00 or 2026-03-01T18:00Z (UTC)."),
     "policy": ("--policy", _word, "budget, threshold, chase, static or off."),
     "eta": ("--eta", _number, "For --policy chase: weight of energy against time."),
@@ -96,7 +104,8 @@ def whatif(
     it would be under another budget, policy or region.
 
     Each option takes one value or several with commas between, and all combinations are shown. All of it is worked out
-    from what the job's last decision was given; 'none' lifts a limit. Nothing is changed.
+    from what the job's last decision was given; 'none' lifts a limit: without a
+    slowdown and a deadline the budget is its default, 5%. Nothing is changed.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms: choose one")

@@ -101,10 +101,10 @@ def _planned(job: JobRecord, decision: DecisionRecord, out: TextIO) -> None:
     stretches = plan.shown()
     panels = (
         Panel("g/kWh, expected", [(s.begin_s, s.end_s, s.price) for s in stretches], 3, ""),
-        Panel("W by its GPUs, planned", [(s.begin_s, s.end_s, s.power_w) for s in stretches], 3, ""),
+        Panel(f"W by {plan.drawn_by}, planned", [(s.begin_s, s.end_s, s.power_w) for s in stretches], 3, ""),
     )
     drawn = [line.axis + line.bars for line in chart(panels, decision.at, width=_WIDE, blocks=_says_blocks(out))]
-    out.writelines(f"    {line}\n" for line in [*plan.head(), "", *drawn, "", *plan.tail()])
+    out.writelines(f"    {line}".rstrip() + "\n" for line in [*plan.head(), "", *drawn, "", *plan.tail()])
 
 
 def _says_blocks(out: TextIO) -> bool:

@@ -115,6 +115,14 @@ def test_an_unknown_job_is_a_usage_error(run, log):
     assert "chase jobs" in result.stderr
 
 
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_no_name_is_no_job(run, log, nothing):
+    """A script's unset variable is not the beginning of whatever id is there."""
+    result = run("report", nothing, "--db", log.path)
+    assert result.exit_code == 2
+    assert "no job is named" in result.stderr
+
+
 def test_since_takes_a_moment(run, log):
     """Only decisions from then on are shown."""
     rows = json.loads(run("decisions", "--db", log.path, "--since", "2026-03-01T09:00Z", "--json").stdout)

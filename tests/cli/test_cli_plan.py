@@ -84,10 +84,22 @@ def test_people_get_sentences_a_chart_and_a_table(shown):
     assert "2 min 00 s used before" in out
     assert "g/kWh, expected" in out
     assert "█" in out
-    assert re.search(r"^  saved +\d+(\.\d+)? g CO2eq, \d+\.\d %: of full power's$", out, flags=re.MULTILINE)
-    assert re.search(r"^  efficiency .*: the best fixed setting that ends at the same time$", out, flags=re.MULTILINE)
-    assert re.search(r"^  timing .*: the rest: when it is fast and slow$", out, flags=re.MULTILINE)
+    assert re.search(r"^  saved +\d+(\.\d+)? g CO2eq, \d+\.\d % of full power's$", out, flags=re.MULTILINE)
+    assert re.search(
+        r"^  efficiency .* % of full power's: the best fixed setting that ends at the same time$",
+        out,
+        flags=re.MULTILINE,
+    )
+    assert re.search(r"^  timing .*: the rest, when it is fast and when slow$", out, flags=re.MULTILINE)
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("host_w", "by"), [(60.0, "its GPUs and host"), (0.0, "its GPUs")])
+def test_who_draws_is_who_is_counted(shown, host_w, by):
+    """A host without a configured draw is in neither the chart nor the sum, and is not named there."""
+    lines = shown(budget(host_w=host_w)).stdout.splitlines()
+    assert f"W by {by}, planned" in map(str.strip, lines)
+    assert any(line.startswith("  carbon ") and line.endswith(f" kWh by {by}") for line in lines)
 
 
 def test_the_table_has_runs_and_all_slots_on_request(shown):

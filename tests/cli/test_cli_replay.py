@@ -104,7 +104,7 @@ def test_the_forms_carry_the_same_figures(replay):
 
 def test_several_values_of_options_make_a_sweep(replay):
     """All combinations, means over starts in the table and every run in the data."""
-    args = ["--days", 0.25, "--max-slowdown", 0.02, "--max-slowdown", 0.1, "--policy", "clairvoyant", "--starts", 5]
+    args = ["--days", 0.25, "--max-slowdown", 0.02, "--max-slowdown", "10%", "--policy", "clairvoyant", "--starts", 5]
     rows = json.loads(replay(*args, "--json").stdout)
     assert len(rows) == 2 * 2 * 5
     assert {row["days"] for row in rows} == {0.25, 0.5}
@@ -180,7 +180,8 @@ def test_the_delay_of_values_is_given_in_hours(replay):
         (["--set", "dwell_s=-1"], "dwell_s"),
         (["--start", "yesterday"], "is not a time: write 2023-03-01"),
         (["--days", "0"], "0 is not in the range"),
-        (["--max-slowdown", "five"], "'five' is not a number"),
+        (["--max-slowdown", "five"], "'five' is not a number, nor a percentage"),
+        (["--max-slowdown", "2000%"], "20.0 is not in the range 0<=x<=10"),
         (["--column", "prices"], "prices"),
         (["--plots"], "--plots draws into a folder: name it with --out DIR"),
         (["--start", "2023-03-01", "--starts", "2"], "give one, or all of them without --starts"),

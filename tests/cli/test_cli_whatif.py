@@ -277,6 +277,7 @@ WRONG = {
     "nothing": ([], "say what is to be another: --max-slowdown"),
     "no policy": (["--policy", "budet"], "did you mean 'budget'?"),
     "no number": (["--max-slowdown", "0.1,much"], "Invalid value for '--max-slowdown': '0.1,much' is no number"),
+    "no watts": (["--max-power-limit", "90%"], "'90%' is no number"),
     "not finite": (["--max-slowdown", "nan"], "'nan' is no number"),
     "below 0": (["--max-slowdown", "-0.1"], "policy.max_slowdown = -0.1: must be greater than or equal to 0"),
     "no share": (["--eta", "2"], "policy.eta = 2"),
@@ -295,6 +296,11 @@ def test_a_mistake_is_wrong_usage_in_plain_words(run, tmp_path, mistake):
     result = run("whatif", "resnet", "--db", fill(tmp_path / "whatif.sqlite", budget()), *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert text in result.stderr
+
+
+def test_a_slowdown_may_be_a_percentage(cases):
+    """As of ``chase exec``."""
+    assert cases(budget(), "--max-slowdown", "10%,2.5%") == cases(budget(), "--max-slowdown", "0.1,0.025")
 
 
 def test_no_prices_to_minimise_is_an_answer(run, tmp_path):
