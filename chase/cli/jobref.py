@@ -1,4 +1,4 @@
-"""Which job a person means: a whole id, the beginning of one, or a name."""
+"""Which job a person means: a whole id, a name, or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ def find(known: Sequence[tuple[str, str]], text: str, *, hint: str = "'--job'") 
     """
     if not text.strip():  # of a script's unset variable; it is the beginning of every id
         raise click.BadParameter("no job is named; see 'chase jobs'", param_hint=hint)
-    ids = [job_id for job_id, _ in known if job_id == text] or [i for i, _ in known if i.startswith(text)]
+    if any(job_id == text for job_id, _ in known):
+        return text
+    named = [job_id for job_id, name in known if name == text]  # before beginnings: "e5" is a name, and a beginning
+    if named:
+        if len(named) > 1:
+            say(f"{len(named)} jobs are called {text!r}; the newest is {named[-1]}")
+        return named[-1]
+    ids = [job_id for job_id, _ in known if job_id.startswith(text)]
     if len(ids) > 1:
         raise click.BadParameter(f"{text!r} is the beginning of several: {', '.join(ids[:5])}", param_hint=hint)
-    if ids:
-        return ids[0]
-    named = [job_id for job_id, name in known if name == text]
-    if not named:
+    if not ids:
         raise click.BadParameter(f"no job is called {text!r}; see 'chase jobs'", param_hint=hint)
-    if len(named) > 1:
-        say(f"{len(named)} jobs are called {text!r}; the newest is {named[-1]}")
-    return named[-1]
+    return ids[0]
 
 
 def find_running(socket_path: Path, text: str) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from chase.cli import jobref
 from chase.clock import ManualClock
 from chase.store import Store
 
@@ -113,6 +114,14 @@ def test_an_unknown_job_is_a_usage_error(run, log):
     assert result.exit_code == 2
     assert "'nosuch'" in result.stderr
     assert "chase jobs" in result.stderr
+
+
+def test_a_name_goes_before_the_beginning_of_an_id():
+    """A job called e5 is found though another's id begins so; a whole id is never a name."""
+    known = [("e5" + "0" * 30, "bert"), ("aa" * 16, "e5"), ("bb" * 16, "aa" * 16)]
+    assert jobref.find(known, "e5") == "aa" * 16
+    assert jobref.find(known, "e50") == "e5" + "0" * 30
+    assert jobref.find(known, "aa" * 16) == "aa" * 16
 
 
 @pytest.mark.parametrize("nothing", ["", " "])
