@@ -2,7 +2,8 @@
 
 A refit of our own takes tens of milliseconds, and a sweep asks for each hour of a grid thousands of times: so what
 production's forecaster says at each hour is written down, a week's hours in a file, when somebody first needs it, by
-running production's signal through that week. What is read back is what it would say, to the last bit of a float32.
+running production's signal through that week. What is read back is what it would say, to the last bit of a float32;
+where the steps of the trace are no part of an hour, its mean over each of them.
 """
 
 from __future__ import annotations
@@ -159,9 +160,10 @@ class Recalled(_OnGrid):
         return OWN if (self._last + 1) * self._trace.step_s >= _DAY_S else PERSISTENCE
 
     def _values(self, first: int, last: int) -> Sequence[Floats]:
-        row = self._table.row(self._last)
         begin = first - self._last - 1
-        return tuple(row[:, begin : begin + last - first].astype(np.float64))
+        row = self._table.row(self._last)[:, begin : begin + last - first].astype(np.float64)
+        known = np.isfinite(row[0])
+        return tuple(row if known.all() else row[:, : int(np.argmin(known))])
 
 
 @lru_cache(maxsize=16)
@@ -193,7 +195,10 @@ class Table:
         return int((HORIZON.total_seconds() + self.said.delay_s) // self.said.trace.step_s) + 1
 
     def row(self, i: int) -> Rows:
-        """(3, leads), when step i is the last that is known. Made, and kept, if it is not there."""
+        """(3, leads), when step i is the last that is known; not a number where that says nothing of what comes.
+
+        Made, and kept, if it is not there.
+        """
         chunk = self._chunks.get(i // ORIGINS)
         row: Rows = (self.chunk(i // ORIGINS) if chunk is None else chunk)[i % ORIGINS]
         return row
@@ -277,7 +282,7 @@ class _Asked:
 
     def __init__(self, trace: Trace, leads: int) -> None:
         self._forecaster = Forecaster()
-        self._reach = timedelta(seconds=leads * trace.step_s)
+        self._leads, self._step_s = leads, trace.step_s
         self._end: datetime | None = None
         self.row: Rows = np.empty((3, 0), np.float32)
 
@@ -294,9 +299,23 @@ class _Asked:
         published: Sequence[IntensityPoint] = (),  # noqa: ARG002
     ) -> Steps:
         assert self._end is not None  # noqa: S101  it has learnt before it is asked
-        said = self._forecaster.steps(self._end, self._end + self._reach, at=at)
-        self.row = np.stack([said.g, said.low, said.high]).astype(np.float32)
+        said = self._forecaster.steps(self._end, self._end + self._leads * timedelta(seconds=self._step_s), at=at)
+        edges: Floats = self._end.timestamp() + np.arange(self._leads + 1) * self._step_s
+        self.row = np.stack([_means(said, column, edges) for column in (said.g, said.low, said.high)]).astype(
+            np.float32
+        )
         return said
+
+
+def _means(said: Steps, values: Floats, edges: Floats) -> Floats:
+    """Of each step between ``edges``. Our own forecast goes by parts of an hour, whatever the trace does."""
+    if np.array_equal(said.start_s, edges[:-1]):
+        return values
+    if not len(values):
+        return np.full(len(edges) - 1, np.nan)
+    total = np.concatenate([[0.0], np.cumsum(values * (said.end_s - said.start_s))])
+    means: Floats = np.diff(np.interp(edges, [said.start_s[0], *said.end_s], total)) / np.diff(edges)
+    return means
 
 
 @lru_cache(maxsize=1)

@@ -54,7 +54,7 @@ from zeus_core.selectors import ZeusCost
 _OWNER = Peer(1000, 4321)
 _JOB = "0" * 16
 _REGION = "replay"
-_DAY_S = 86400.0
+_HOUR_S, _DAY_S = 3600.0, 86400.0
 _SOON_S = 1.0
 _LINGER_S = 5.0
 _MANY = 100
@@ -150,6 +150,7 @@ class World:
         self.clock = ManualClock(cell.start)
         self.said = publication(inputs.seen, cell.delay_s, cell.first_words)
         self.units = inputs.reference.units
+        self.slot_s = min(self.said.trace.step_s, _HOUR_S) if cell.forecast == "live" else self.said.trace.step_s
         self.ticks = self.decisions = self._polled = 0
         self.peak_w, self._odd = 0.0, False
         self._paces: dict[tuple[float, ...], tuple[float, float]] = {}
@@ -244,9 +245,9 @@ class World:
         return seconds, False
 
     def _until_news(self, now: datetime) -> float:
-        """Seconds until the next step begins, which has a price of its own, or the next value comes out."""
+        """Seconds until the next slot of a plan begins, which has a price of its own, or the next value comes out."""
         trace, out = self.said.trace, self.said.count(now)
-        waits = [trace.step_s - (now - trace.start).total_seconds() % trace.step_s]
+        waits = [self.slot_s - (now - trace.start).total_seconds() % self.slot_s]
         if self.cell.delay_s and out < len(trace):
             waits.append((trace.starts[out] - now).total_seconds() + self.cell.delay_s)
         return min(waits)

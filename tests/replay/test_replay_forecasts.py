@@ -76,6 +76,27 @@ def test_the_table_says_what_production_says(said, first):
         assert len(one.curve) >= int(HORIZON.total_seconds() / said.trace.step_s)
 
 
+@pytest.mark.parametrize("minutes", [1, 47, 180, 1440])
+@pytest.mark.parametrize("first", [0, 9])
+def test_steps_that_are_no_part_of_an_hour_have_the_mean_of_what_production_says(minutes, first):
+    """Of each step of the trace: neither one forecast for another time, nor a row of another length."""
+    steps, step_s = 12, 60.0 * minutes
+    by_minute = np.array(waves(24, per_hour=60))
+    values = by_minute[(np.arange(steps) * minutes) % len(by_minute)]
+    said = Publication(Trace("XX", START + timedelta(minutes=30), step_s, values), 0.0, 0.0)
+    table = Table(said, None)
+    live = next(curves(said, "live", None, first=first, count=1)).curve
+    row = table.row(first)
+    assert row.shape == (3, table.leads)
+    ends = np.minimum(live.end_s, live.start_s[0] + (HORIZON - HOUR).total_seconds())
+    begin_s = said.trace.starts[first + 1].timestamp()
+    for k in range(int((ends[-1] - begin_s) // step_s)):
+        a, b = begin_s + k * step_s, begin_s + (k + 1) * step_s
+        overlap = np.maximum(np.minimum(ends, b) - np.maximum(live.start_s, a), 0.0)
+        for line, column in zip(row, (live.g, live.low, live.high), strict=True):
+            assert line[k] == pytest.approx(float(overlap @ column) / step_s, rel=1e-5)
+
+
 def test_perfect_is_what_will_come_and_ends_with_the_trace():
     """To the last bit, without a spread."""
     made = trace()

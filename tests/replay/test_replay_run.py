@@ -219,6 +219,15 @@ def test_a_cell_and_its_result_travel_as_text(trace):
     assert written["saved"] == result.saved
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 5000.0])
+def test_a_plan_of_hours_is_followed_hour_by_hour_on_a_coarser_trace(tmp_path, delay_s):
+    """Our own forecast goes by hours: what a plan has for one of them is not kept for the rest of a longer step."""
+    trace = trace_file(tmp_path, waves(24 * 30)[::6], step=6 * HOUR)
+    run = run_cell(cell(trace, forecast="live", days=2.0, delay_s=delay_s))
+    assert run.ticks >= 48
+    assert -60.0 <= run.exceeded_s <= 1.0
+
+
 BOUNDS = {
     "ceiling": {"max_power_limit_w": 200.0},
     "between": {"max_power_limit_w": 220.0},
