@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.cli import decisions, jobs, restore, status
+from chase.cli import decisions, jobs, replay, restore, status
 from chase.cli.output import Column, width
 from chase.cli.terminal import fitted
 
@@ -203,3 +203,15 @@ def test_work_is_written_out(key, units, shown):
     """A job of a hundred million samples is not one of 1e+08."""
     (column,) = [column for column in jobs.LIVE_COLUMNS if column.key == key]
     assert column.text({**JOB, key: units}) == shown
+
+
+@pytest.mark.parametrize("room", [60, 80, 132])
+def test_a_replays_figures_are_never_cut(room):
+    """A share that ends in dots is none: there are fewer columns then, and saved and slowdown stay."""
+    shares = dict.fromkeys(("saved", "efficiency", "timing", "of_optimum", "of_optimum_timing", "slowdown"), 0.123)
+    told = {"policy": "suspend-resume-limit", "forecast": None, "settings": {}, "shuffle": None}
+    row = {**shares, **told, "max_slowdown": 0.05, "exceeded_s": 0.0}
+    columns = [column for column in replay._COLUMNS if column.key in row]
+    shown = fitted([row], columns, room)
+    assert {"policy", "saved", "slowdown", "exceeded_s"} <= {column.key for column, _ in shown}
+    assert all(cut is None or column.key == "policy" for column, cut in shown)
