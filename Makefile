@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 # The others in benchmarks/ write data files from real measurements and need CHASE_DATA.
-BENCHMARKS = step_cost store footprint power_cap
+BENCHMARKS = step_cost store footprint power_cap plan
 SHELL   = /bin/bash
 
 .PHONY: help demo test fuzz lint bench gpu-check clean
