@@ -300,7 +300,7 @@ class _Asked:
     ) -> Steps:
         assert self._end is not None  # noqa: S101  it has learnt before it is asked
         said = self._forecaster.steps(self._end, self._end + self._leads * timedelta(seconds=self._step_s), at=at)
-        edges: Floats = self._end.timestamp() + np.arange(self._leads + 1) * self._step_s
+        edges = np.arange(self._leads + 1, dtype=np.float64) * self._step_s + self._end.timestamp()
         self.row = np.stack([_means(said, column, edges) for column in (said.g, said.low, said.high)]).astype(
             np.float32
         )
