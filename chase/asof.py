@@ -10,9 +10,9 @@ from chase.clock import ManualClock
 from chase.config import Config, PolicyConfig, RegionConfig
 from chase.horizon import Horizon
 from chase.outlook import Outlook
-from chase.planning import CARBON, MONEY, horizon_of
 from chase.policy import Grid, threshold_g
 from chase.prices import AHEAD, MEMORY, PriceOutlook
+from chase.prices_ahead import CARBON, MONEY, horizon_of
 from chase.recall import recall
 from chase.store import Reader
 from providers.base import Kind

@@ -28,9 +28,9 @@ from chase.horizon import Horizon
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
 from chase.ledger import Ledger, Rates
 from chase.outlook import Outlook
-from chase.planning import horizon_of
 from chase.policy import Choice, Grid, PolicyInput, Progress
 from chase.prices import PriceFeed
+from chase.prices_ahead import horizon_of
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
 from chase.store import Store

@@ -12,8 +12,8 @@ from chase.course import Course, Outcome, Stretch, of_plan, outcome
 from chase.errors import ChaseError, StoreError
 from chase.figures import count, duration, grams, money, percent, share_of
 from chase.horizon import GRAMS, J_PER_KWH
-from chase.planning import BOTH, CARBON
 from chase.policy import Planned, PolicyInput, planned
+from chase.prices_ahead import BOTH, CARBON
 from chase.records import DecisionRecord, JobRecord
 from zeus_core.frontier import Frontier
 

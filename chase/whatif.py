@@ -13,8 +13,8 @@ from chase.course import Course, Outcome, of_plan, of_policy, outcome
 from chase.errors import ConfigError
 from chase.horizon import GRAMS, J_PER_KWH, Horizon
 from chase.plan_report import NoPlan, after, figures, slowdown
-from chase.planning import CARBON, MONEY
 from chase.policy import PolicyInput, Rules, allowance, planned
+from chase.prices_ahead import CARBON, MONEY
 from zeus_core.frontier import Frontier
 
 if TYPE_CHECKING:

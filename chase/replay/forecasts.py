@@ -320,9 +320,11 @@ def _means(said: Steps, values: Floats, edges: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """Changes with the forecaster."""
-    modules = sorted((entry for entry in files("chase.forecast").iterdir() if entry.name.endswith(".py")), key=_name)
-    return hashlib.sha256(b"".join(module.read_bytes() for module in modules)).hexdigest()
+    """Changes with the forecaster, and with what asks it."""
+    modules = [entry for entry in files("chase.forecast").iterdir() if entry.name.endswith(".py")]
+    modules += [files("chase") / name for name in ("ahead.py", "outliers.py", "signal.py", "source.py")]
+    modules.append(files("chase.replay") / "feed.py")
+    return hashlib.sha256(b"".join(module.read_bytes() for module in sorted(modules, key=_name))).hexdigest()
 
 
 def _name(entry: object) -> str:

@@ -31,8 +31,8 @@ from chase.errors import ChaseError, ConfigError
 from chase.events import EventLog
 from chase.frontiers import frontier_of_profile, within
 from chase.jobs import Job, Peer, Registration
-from chase.planning import CARBON
 from chase.policy.budget import DEFAULT_SLOWDOWN
+from chase.prices_ahead import CARBON
 from chase.replay.cards import Cards
 from chase.replay.cell import BUDGETED, CLOSED, FORECASTS, Cell, Result
 from chase.replay.feed import Feed, publication

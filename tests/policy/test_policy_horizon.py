@@ -15,9 +15,9 @@ from policy_budget_cases import HOUR, asked, horizon, horizons
 
 from chase.horizon import GRAMS, Horizon, flat, spread
 from chase.outlook import FRESH, Curve, Hour, Outlook
-from chase.planning import BOTH, MONEY, horizon_of
 from chase.policy import choose
 from chase.prices import PriceOutlook
+from chase.prices_ahead import BOTH, MONEY, horizon_of
 from providers.base import Boundary, IntensityPoint, Kind, Market, PricePoint, Scope, Signal
 
 AT = datetime(2026, 3, 2, 10, 20, tzinfo=UTC)
@@ -115,6 +115,23 @@ class TestCarbon:
         found = horizon_of(outlook([300.0, 200.0, 100.0], past=[80.0, 90.0]), seconds=seconds)
         assert len(found.price) == slots
         assert sorted(found.tail.tolist()) == ([80.0, 90.0, 100.0, 200.0, 300.0] if seconds > 9600 else [])
+
+    def test_from_six_hours_on_it_is_by_the_hour(self):
+        """Minutes of a time that far off are not known apart: their means, and not a second or a gram less in all."""
+        values = [100.0 + 3.0 * (i % 7) for i in range(12 * 24)]
+        found = horizon_of(outlook(values, step=timedelta(minutes=5), at=HOUR_AT))
+        assert found.seconds[:72].tolist() == [300.0] * 72
+        assert found.seconds[72:].tolist() == [3600.0] * 18
+        assert found.total_s == 86400.0
+        assert found.price[72] == pytest.approx(sum(values[72:84]) / 12, abs=0.05)
+        assert found.seconds @ found.price == pytest.approx(300.0 * sum(values), rel=1e-3)
+
+    def test_the_first_hour_that_is_coarse_ends_with_the_clock(self):
+        """A plan of the middle of an hour goes on by full hours."""
+        at = HOUR_AT + timedelta(minutes=25)
+        found = horizon_of(outlook([100.0] * 12 * 24, step=timedelta(minutes=5), at=at))
+        assert found.seconds[:71].tolist() == [300.0] * 71
+        assert found.seconds[71:73].tolist() == [2400.0, 3600.0]
 
     def test_the_range_goes_with_it(self):
         """What a source says of its own error, in whole per cent."""

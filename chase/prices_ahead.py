@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CARBON, MONEY, BOTH = "carbon", "money", "both"
 _DAY_S = 86400.0
+_HOUR_S, _FINE_S = 3600.0, 6 * 3600.0
+_FEW = 2
 _LEAST_S = 1e-3
 
 
@@ -39,7 +41,7 @@ def horizon_of(
     found = _together(carbon, money, minimise, carbon_price_per_kg)
     if found is None:
         return None
-    length, price, low, high = _whole(found)
+    length, price, low, high = _coarser(_whole(found), at_s)
     tail = np.empty(0)
     if seconds is None or seconds > length.sum():
         tail = _tail(outlook, price, minimise)
@@ -57,6 +59,23 @@ def _whole(columns: Columns) -> Columns:
     """Without what is over within the millisecond that a length is rounded to."""
     kept = columns[0] > _LEAST_S
     return columns if kept.all() else tuple(column[kept] for column in columns)  # type: ignore[return-value]  # four
+
+
+def _coarser(columns: Columns, at_s: float) -> Columns:
+    """By the hour from a few hours on: nobody knows which of its minutes will be dirty, and each decision keeps
+    what it was planned on.
+    """
+    ends = np.cumsum(columns[0])
+    near = int(np.searchsorted(ends, _FINE_S))
+    length = columns[0][near:]
+    if len(length) < _FEW or float(np.median(length)) >= _HOUR_S - _LEAST_S:
+        return columns
+    hour = np.floor((at_s + ends[near:] - length + _LEAST_S) / _HOUR_S)
+    first = np.flatnonzero(np.diff(hour, prepend=hour[0] - 1.0))
+    hours = np.add.reduceat(length, first)
+    means = (np.add.reduceat(length * column[near:], first) / hours for column in columns[1:])
+    later = (hours, *means)
+    return tuple(np.concatenate([c[:near], more]) for c, more in zip(columns, later, strict=True))  # type: ignore[return-value]  # four
 
 
 def _currency(prices: PriceOutlook) -> str:
