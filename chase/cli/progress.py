@@ -32,6 +32,6 @@ def bar() -> Iterator[Show]:
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = shown.add_task(what, total=total)
-            shown.update(tasks[what], completed=done, total=total)
+            shown.update(tasks[what], completed=done, total=total, refresh=True)
 
         yield show

@@ -15,14 +15,16 @@ import logging
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Self, TextIO
+from typing import ClassVar, Self, TextIO
 
 import structlog
 
@@ -70,12 +72,24 @@ def run(out: TextIO, *, folder: Path | None = None, seconds: float = 25.0, regio
     )
     out.flush()
     # A process each, as on two nodes: in one, two services and two trainers would wait for one interpreter lock.
-    with ProcessPoolExecutor(len(regions), mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(len(regions), mp_context=context, initializer=_begin, initargs=(stop,)) as pool:
         days = [pool.submit(_one_day, region, folder, rate) for region in regions]
-        results = [day.result() for day in days]
+        try:
+            results = [day.result() for day in days]
+        except BaseException:
+            stop.set()  # the services give their GPUs back, and end
+            raise
     out.writelines(text for text, _ in results)
     out.write("\nNothing above is a measurement of real hardware. On a real node: see 'Quick start' in the README.\n")
     return 0 if all(given_back for _, given_back in results) else 1
+
+
+def _begin(stop: Event) -> None:
+    """In a process of a region. A Ctrl-C at the terminal reaches it, too, and is the parent's to tell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _Day.stop = stop
 
 
 def _one_day(region: str, folder: Path, rate: float) -> tuple[str, bool]:
@@ -88,7 +102,9 @@ def _one_day(region: str, folder: Path, rate: float) -> tuple[str, bool]:
 
 
 class _Day:
-    """One region's service and its training job, from midnight on."""
+    """One region's service and its training job, from midnight on, until it is done or ``stop`` is set."""
+
+    stop: ClassVar[Event]
 
     def __init__(self, region: str, folder: Path, rate: float) -> None:
         # A Unix socket's path is short, whatever folder the database is in.
@@ -143,7 +159,7 @@ class _Day:
 
     def _steps(self, job: Job, units: float) -> None:
         owed, last_s = 0.0, time.monotonic()
-        while job.units_done < units:
+        while job.units_done < units and not self.stop.is_set():
             time.sleep(_SLEEP_S)
             now_s = time.monotonic()
             owed += sum(gpu.rate() for gpu in self.gpus) * self.clock.run(min(now_s - last_s, _LONGEST_S))
