@@ -6,13 +6,10 @@ while the ticks run in the scheduler's.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from datetime import datetime, timedelta
-from operator import attrgetter
 from typing import Any
 
 from chase import policy, recording
@@ -23,6 +20,7 @@ from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile
 from chase.errors import ChaseError
 from chase.events import EventLog
 from chase.frontiers import FrontierBook, original_w
+from chase.hardware import Hardware
 from chase.holds import HoldBook
 from chase.horizon import Horizon
 from chase.jobs import Job, JobRefused, JobTable, Peer, Registration
@@ -37,9 +35,9 @@ from chase.store import Store
 from chase.thresholds import Thresholds
 from chase.wishes import joint_wishes
 from providers.base import Kind
-from zeus_core.actuation.base import ActuationError, Actuator, Applied, GpuState, Status, Wish
+from zeus_core.actuation.base import Actuator, Applied, GpuState, Status
 from zeus_core.frontier import Setting
-from zeus_core.gpus.base import Gpu, GpuError, GpuSystem, Process
+from zeus_core.gpus.base import Gpu, GpuSystem
 from zeus_core.gpus.profiles import GpuProfile
 from zeus_core.meter import EnergyMeter
 from zeus_core.profiler import same_setting
@@ -50,9 +48,7 @@ _EXACT = frozenset({Status.APPLIED, Status.UNCHANGED})
 _OBSERVED = frozenset({Kind.MEASURED.value, Kind.ESTIMATED.value})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
-_FULL_LOAD = 0.9
 _AHEAD = timedelta(days=7)
-_SEEN = attrgetter(*(state.name for state in fields(GpuState) if state.name not in {"uuid", "name", "index"}))
 _CHOSEN = frozenset({policy.SPEED, policy.EFFICIENCY, policy.BETWEEN, policy.PAUSED})
 
 
@@ -85,27 +81,20 @@ class Controller:
         self._regions = dict(regions)
         self._home = next(iter(self._regions))  # where this node is; the first one given
         self.events = events
-        self._actuator = actuator
-        self._observe_reason = observe_reason
+        self._hardware = Hardware(system, actuator, observe_reason, events)
         self._store = store
         self._clock = clock
         self._lock = threading.RLock()
-        self._gpus: dict[str, Gpu] = {gpu.uuid: gpu for gpu in system.gpus()}
-        self.jobs = JobTable(clock=clock, lease_s=config.jobs.lease_s, users=self._users)
-        self._ledger = Ledger(EnergyMeter(tuple(self._gpus.values()), monotonic=clock.monotonic), store, clock)
+        self.jobs = JobTable(clock=clock, lease_s=config.jobs.lease_s, users=self._hardware.users)
+        self._ledger = Ledger(EnergyMeter(tuple(self.gpus.values()), monotonic=clock.monotonic), store, clock)
         self._profiles = frozenset({*profile_names(), *(profiles or ())})
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._holds = HoldBook(store, clock, events)
         self._thresholds = {region: Thresholds() for region in self._regions}
-        self._groups: tuple[object, tuple[dict[str, Wish], ...]] = (None, ())  # of what wishes, and what they make
         self._cap = CapKeeper(events)
-        self._stuck: set[str] = set()  # GPUs that did not take what was last asked of them
-        self.slices: dict[str, tuple[str, ...]] = {}  # MIG instances, as of the last tick
         # Jobs of an earlier run that have not come back yet: they have two leases' time to do so.
         self._missing = {record.id: record for record in store.jobs(running=True)}
         self._missing_until_s = clock.monotonic() + 2 * config.jobs.lease_s
-        self._states: dict[str, GpuState] = {}
-        self._notes: dict[str, str] = {}
         self._closed = False
         self.ticked_s = clock.monotonic()
 
@@ -124,7 +113,7 @@ class Controller:
             chosen = self._policy_of(region, wanted.policy)
             before, earlier = len(self.jobs), self._earlier(wanted.id, peer)
             self._ledger.sample(self.jobs)  # what was drawn until now is not the new job's
-            job = self.jobs.register(wanted, peer, known=tuple(self._gpus), region=region, policy=chosen)
+            job = self.jobs.register(wanted, peer, known=tuple(self.gpus), region=region, policy=chosen)
             if len(self.jobs) > before:
                 self._take_in(job, earlier)
             self._store.upsert_job(job.record())
@@ -223,18 +212,15 @@ class Controller:
                 return False
             self._ledger.sample(self.jobs)
             self._expire()
-            self._states = self._gpu_states()
-            self.slices = {uuid: _slices(gpu) for uuid, gpu in self._gpus.items()}
+            self._hardware.look(self.config.control.interval_s)
             outlooks = {region: signal.outlook(_AHEAD) for region, signal in self.signals.items()}
             weighed = {job.id: self._weigh(job, outlooks[job.region]) for job in self.jobs}
             weighed |= self._under_cap(weighed)
             applied = self._apply({job_id: choice for job_id, (_, choice) in weighed.items()})
             for job in self.jobs:
                 mine = {uuid: applied[uuid] for uuid in job.gpus if uuid in applied}
-                try:
+                with self._alone_at_fault(job):
                     self._write_down(job, *weighed[job.id], mine, outlooks[job.region])
-                except Exception as error:  # noqa: BLE001  as in ``_weigh``
-                    self._at_fault(job, error)
             self.ticked_s = self._clock.monotonic()
             return any(result.status is Status.RAMPING for result in applied.values())
 
@@ -254,8 +240,7 @@ class Controller:
         with self._lock:
             self._closed = True
             try:
-                if self._actuator is not None:
-                    self._actuator.close()
+                self._hardware.close()
             finally:
                 self._ledger.sample(self.jobs)
                 for job in self.jobs:
@@ -266,17 +251,16 @@ class Controller:
     @property
     def control(self) -> tuple[str, str]:
         """``control`` or ``observe``, and why."""
-        if self._actuator is None:
-            return "observe", self._observe_reason
-        if self._states and not any(state.can_set for state in self._states.values()):
-            return "observe", next(
-                (state.reason for state in self._states.values() if state.reason), "nothing can be set"
-            )
-        return ("observe", self._notes["actuator"]) if "actuator" in self._notes else ("control", "")
+        return self._hardware.control
 
     @property
     def states(self) -> dict[str, GpuState]:
-        return dict(self._states)
+        return dict(self._hardware.states)
+
+    @property
+    def slices(self) -> Mapping[str, tuple[str, ...]]:
+        """MIG instances of each GPU, as of the last tick."""
+        return self._hardware.slices
 
     @property
     def holds(self) -> tuple[HoldRecord, ...]:
@@ -284,7 +268,7 @@ class Controller:
 
     @property
     def gpus(self) -> Mapping[str, Gpu]:
-        return self._gpus
+        return self._hardware.gpus
 
     # -- observe ------------------------------------------------------------------------------------------------------
 
@@ -304,43 +288,12 @@ class Controller:
     def _end(self, job: Job, reason: str) -> None:
         """First the GPUs, then the books: whatever is wrong with a job's figures, its cards are free."""
         self.jobs.remove(job)
-        self._give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
+        self._hardware.give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
         with self._alone_at_fault(job):
             self._ledger.post(job, self.signals[job.region].outlook(), self._rates(job.region), 0.0)
         self._holds.end(job.id, 0)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
-
-    def _gpu_states(self) -> dict[str, GpuState]:
-        if self._actuator is None:
-            return self._seen_states(self._observe_reason)
-        try:
-            self._actuator.keepalive()
-            states = {state.uuid: state for state in self._actuator.describe()}
-        except ActuationError as error:
-            return self._actuator_failed(error)
-        if self._notes.pop("actuator", None) is not None:
-            self.events.forget("actuator-failed")
-            self.events("actuator-back", "info", "the actuator answers again")
-        lease_s, interval_s = self._actuator.lease_s, self.config.control.interval_s
-        if lease_s is not None and lease_s <= interval_s:
-            text = f"the actuator's lease of {lease_s:g} s is over before each tick ({interval_s:g} s): raise --lease-s"
-            self.events("lease-too-short", "error", text, once=True)
-        return states
-
-    def _actuator_failed(self, error: ActuationError) -> dict[str, GpuState]:
-        self._notes["actuator"] = f"{error}; start `chase actuator --uid {os.geteuid()}` as root if it is not running"
-        self.events("actuator-failed", "error", self._notes["actuator"], once=True)
-        return self._seen_states(self._notes["actuator"])
-
-    def _seen_states(self, reason: str) -> dict[str, GpuState]:
-        return {uuid: _seen_state(gpu, reason, self._states.get(uuid)) for uuid, gpu in self._gpus.items()}
-
-    def _users(self, uuid: str) -> tuple[Process, ...]:
-        try:
-            return self._gpus[uuid].processes()
-        except GpuError:
-            return ()
 
     # -- decide -------------------------------------------------------------------------------------------------------
 
@@ -362,10 +315,9 @@ class Controller:
         if control.max_node_power_w is None:
             self._cap.over()
             return {}
-        unable = {uuid for uuid, state in self._states.items() if self._actuator is not None and not state.can_set}
         try:
             host_w = {region: self._policy_of(region, {}).host_power_w for region in self._regions}
-            groups = members(self.jobs, weighed, self._states, self._stuck | unable, host_w)
+            groups = members(self.jobs, weighed, self._hardware.states, self._hardware.unable, host_w)
             return self._cap.keep(control.max_node_power_w, groups, control.interval_s)
         except Exception as error:  # noqa: BLE001  as above
             text = f"max_node_power_w is not kept: {type(error).__name__}: {error}"
@@ -387,7 +339,7 @@ class Controller:
         barred = self._barred(job)
         known = job.frontier is not None and job.profiler is None
         why_not = "" if known else self._why_not_measure(job)
-        note = "" if barred else self._book.seek(job, self._states, why_not=why_not)
+        note = "" if barred else self._book.seek(job, self._hardware.states, why_not=why_not)
         hold = self._holds.of(job)
         held = hold is not None and hold.mode != policy.EFFICIENCY
         if job.profiler is not None and (held or barred or why_not):
@@ -399,7 +351,9 @@ class Controller:
             frontier=job.frontier,
             rules=job.rules,
             grid=self._grid(job, outlook),
-            max_power_w=sum(original_w(self._states[uuid]) for uuid in job.gpus if uuid in self._states),
+            max_power_w=sum(
+                original_w(self._hardware.states[uuid]) for uuid in job.gpus if uuid in self._hardware.states
+            ),
             current_mode=job.mode if job.mode in _CHOSEN else None,
             current=job.own,
             since_s=self._clock.monotonic() - job.changed_s,
@@ -430,7 +384,11 @@ class Controller:
         strangers = self.jobs.strangers(job)
         if strangers:
             return f"only processes of other users run on {', '.join(strangers)}"
-        lost = [uuid for uuid in job.gpus if uuid not in self._states or not original_w(self._states[uuid])]
+        lost = [
+            uuid
+            for uuid in job.gpus
+            if uuid not in self._hardware.states or not original_w(self._hardware.states[uuid])
+        ]
         if lost:
             return f"GPU {', '.join(lost)} is not there or its power limit cannot be read"
         cut = [uuid for uuid in job.gpus if len(self.slices.get(uuid, ())) > 1]
@@ -446,7 +404,9 @@ class Controller:
         if control != "control":
             return f"observe mode ({reason})"
         unable = [
-            self._states[uuid].reason for uuid in job.gpus if uuid in self._states and not self._states[uuid].can_set
+            self._hardware.states[uuid].reason
+            for uuid in job.gpus
+            if uuid in self._hardware.states and not self._hardware.states[uuid].can_set
         ]
         if unable:
             return f"its limit cannot be set ({unable[0]})"
@@ -484,57 +444,10 @@ class Controller:
     # -- apply --------------------------------------------------------------------------------------------------------
 
     def _apply(self, choices: Mapping[str, Choice]) -> dict[str, Applied]:
-        if self._actuator is None:
-            return {}
-        groups = self._joint_wishes(choices)
-        applied: dict[str, Applied] = {}
-        try:
-            for group in sorted(groups, key=self._rises):
-                if any(wish.power_limit_w is not None or self._held(uuid) for uuid, wish in group.items()):
-                    applied.update(self._actuator.apply(group))
-            self._give_back(uuid for uuid in self._states if self._held(uuid) and not self.jobs.on_gpu(uuid))
-        except ActuationError as error:
-            self._actuator_failed(error)
-            applied = {u: Applied(u, Status.FAILED, detail=str(error)) for group in groups for u in group}
-        for result in applied.values():
-            self._note_applied(result)
-        return applied
-
-    def _joint_wishes(self, choices: Mapping[str, Choice]) -> tuple[dict[str, Wish], ...]:
         settings = {job_id: choice.setting for job_id, choice in choices.items()}
-        wanted = ({job.id: job.gpus for job in self.jobs}, settings)
-        if self._groups[0] != wanted:
-            self._groups = wanted, joint_wishes(*wanted)
-        return self._groups[1]
-
-    def _rises(self, group: Mapping[str, Wish]) -> bool:
-        """What only falls goes first: all together never have more than before or after."""
-        found = {uuid: state.power_limit_w or 0.0 for uuid, state in self._states.items()}
-        limits = ((found.get(uuid, 0.0), wish.power_limit_w) for uuid, wish in group.items())
-        return any(wish_w is None or wish_w > found_w for found_w, wish_w in limits)
-
-    def _held(self, uuid: str) -> bool:
-        return uuid in self._states and self._states[uuid].original_w is not None
-
-    def _give_back(self, uuids: Iterable[str]) -> None:
-        unwanted = list(uuids)
-        if self._actuator is not None and unwanted:
-            try:
-                for result in self._actuator.restore(unwanted).values():
-                    self._note_applied(result)
-            except ActuationError as error:
-                self._actuator_failed(error)
-
-    def _note_applied(self, result: Applied) -> None:
-        (self._stuck.discard if result.status.good else self._stuck.add)(result.uuid)
-        if result.status is Status.FOREIGN:
-            self.events("foreign-change", "warning", f"{result.uuid}: {result.detail}", gpu=result.uuid, once=True)
-        elif not result.status.good:
-            text = f"{result.uuid}: {result.status.value}: {result.detail}"
-            self.events("apply-failed", "warning", text, gpu=result.uuid, once=True)
-        else:
-            for code in ("foreign-change", "apply-failed"):
-                self.events.forget(code, gpu=result.uuid)
+        applied = self._hardware.apply(joint_wishes({job.id: job.gpus for job in self.jobs}, settings))
+        self._hardware.give_back_but(uuid for job in self.jobs for uuid in job.gpus)
+        return applied
 
     def _settle(self, job: Job, choice: Choice, applied: Mapping[str, Applied]) -> None:
         if (choice.own, choice.mode) != (job.own, job.mode):
@@ -542,7 +455,7 @@ class Controller:
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
         job.until_s = choice.until_s
         job.in_force = self._in_force(job, applied)
-        lowest_w = min(filter(None, self._limits(job, applied)), default=job.pace.limit_w)
+        lowest_w = min(filter(None, self._hardware.limits_w(job.gpus, applied)), default=job.pace.limit_w)
         job.pace.hold(self._clock.monotonic(), lowest_w)
         capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
         self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
@@ -551,19 +464,11 @@ class Controller:
         """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""
         if applied and not all(result.status in _EXACT for result in applied.values()):
             return None
-        limits = set(self._limits(job, applied))
+        limits = set(self._hardware.limits_w(job.gpus, applied))
         limit_w = limits.pop() if len(limits) == 1 else None
         if limit_w is None or (job.in_force is not None and job.in_force.power_limit_w == limit_w):
             return None if limit_w is None else job.in_force
         return Setting(power_limit_w=limit_w)
-
-    def _limits(self, job: Job, applied: Mapping[str, Applied]) -> Iterator[float | None]:
-        """Of each of its GPUs, as set just now, else as found at the beginning of this tick."""
-        for uuid in job.gpus:
-            if uuid in applied and applied[uuid].set_w is not None:
-                yield applied[uuid].set_w
-            elif uuid in self._states:
-                yield self._states[uuid].power_limit_w
 
     # -- record -------------------------------------------------------------------------------------------------------
 
@@ -599,15 +504,9 @@ class Controller:
         patience_s = max(_STALLED_S, _STALLED_REPORTS * self.config.jobs.report_s)
         if self._clock.monotonic() - job.moved_s < patience_s or job.units_done == 0:
             self.events.forget("no-progress", job_id=job.id)
-        elif self._busy(job):
+        elif self._hardware.busy(job.gpus):
             text = f"{job.name} reports no progress for {patience_s:.0f} s at full GPU utilisation: it may hang"
             self.events("no-progress", "warning", text, job_id=job.id, once=True)
-
-    def _busy(self, job: Job) -> bool:
-        try:
-            return all(self._gpus[uuid].utilisation() >= _FULL_LOAD for uuid in job.gpus)
-        except GpuError:
-            return False
 
     def _rates(self, region: str) -> Rates:
         return Rates.of(self._regions[region], self.config.embodied, self.prices.get(region))
@@ -631,37 +530,3 @@ def _why_not_in_force(job: Job, choice: Choice, applied: Mapping[str, Applied]) 
     if choice.setting is None or job.in_force is None or same_setting(job.in_force, choice.setting):
         return ""
     return f"{choice.setting} was asked for and {job.in_force} is in force"
-
-
-def _slices(gpu: Gpu) -> tuple[str, ...]:
-    try:
-        return gpu.mig_uuids()
-    except GpuError:
-        return ()
-
-
-def _seen_state(gpu: Gpu, reason: str, before: GpuState | None) -> GpuState:
-    """What can be read of a GPU without an actuator; ``before`` itself where nothing is new."""
-    limits = limit_w = enforced_w = None
-    try:
-        limits, limit_w, enforced_w = gpu.power_limits(), gpu.power_limit_w(), gpu.enforced_power_limit_w()
-    except GpuError as error:
-        reason = str(error)
-    least_w, most_w, default_w = (limits.min_w, limits.max_w, limits.default_w) if limits else (None, None, None)
-    seen = (limit_w, enforced_w, least_w, most_w, default_w, None, None, False, reason)
-    if before is not None and _SEEN(before) == seen:
-        return before
-    return GpuState(
-        uuid=gpu.uuid,
-        name=gpu.name,
-        index=gpu.index,
-        power_limit_w=limit_w,
-        enforced_w=enforced_w,
-        min_w=least_w,
-        max_w=most_w,
-        default_w=default_w,
-        original_w=None,
-        foreign_w=None,
-        can_set=False,
-        reason=reason,
-    )
