@@ -466,9 +466,7 @@ class Controller:
             return None
         limits = set(self._hardware.limits_w(job.gpus, applied))
         limit_w = limits.pop() if len(limits) == 1 else None
-        if limit_w is None or (job.in_force is not None and job.in_force.power_limit_w == limit_w):
-            return None if limit_w is None else job.in_force
-        return Setting(power_limit_w=limit_w)
+        return None if limit_w is None else Setting(power_limit_w=limit_w)
 
     # -- record -------------------------------------------------------------------------------------------------------
 

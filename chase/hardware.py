@@ -128,7 +128,8 @@ class Hardware:
 
     def give_back_but(self, used: Iterable[str]) -> None:
         """Those that are set and that nobody uses any more."""
-        self.give_back(uuid for uuid in {*self.states} - {*used} if self._held(uuid))
+        kept = set(used)
+        self.give_back(uuid for uuid in self.states if self._held(uuid) and uuid not in kept)
 
     def close(self) -> None:
         if self._actuator is not None:

@@ -295,17 +295,8 @@ def _check_units(name: str, value: float) -> None:
 
 
 def _rules(chosen: PolicyConfig) -> Rules:
-    return Rules(
-        name=chosen.name,
-        dwell_s=chosen.dwell_s,
-        eta=chosen.eta,
-        selector=chosen.selector,
-        slowdown=chosen.slowdown,
-        max_slowdown=chosen.max_slowdown,
-        without_signal=chosen.without_signal,
-        min_power_limit_w=chosen.min_power_limit_w,
-        max_power_limit_w=chosen.max_power_limit_w,
-    )
+    """Of the settings those that a decision depends on, under the same names."""
+    return Rules(**{name: getattr(chosen, name) for name in Rules.__slots__})
 
 
 def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:

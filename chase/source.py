@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
@@ -266,24 +267,16 @@ def identity_of(point: IntensityPoint) -> Identity:
     return point.signal, point.scope, point.boundary
 
 
-class _Foreign:
-    """A class and no generator: it is entered at every poll."""
-
-    def __enter__(self) -> None:
-        """Nothing is to be done before."""
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ProviderError):
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            raise Transient(Redactor().clean(text)[:_LONGEST_TEXT]) from error
-
-
-_FOREIGN = _Foreign()
-
-
-def foreign() -> _Foreign:
+@contextmanager
+def foreign() -> Iterator[None]:
     """Around a provider's code: an outsider's may break its word and raise anything; it becomes ``Transient``."""
-    return _FOREIGN
+    try:
+        yield
+    except ProviderError:
+        raise
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        raise Transient(Redactor().clean(text)[:_LONGEST_TEXT]) from error
 
 
 def checked(answer: Iterable[IntensityPoint]) -> tuple[IntensityPoint, ...]:

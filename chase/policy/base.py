@@ -7,10 +7,8 @@ unit of work, both within what the owner allows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from chase.horizon import Horizon
@@ -202,11 +200,4 @@ class Choice:
 
 def _fields(value: Any) -> dict[str, Any]:
     """Of a flat dataclass: ``asdict`` copies deeply, and takes ten times as long."""
-    names, read = _reader(value.__class__)
-    return dict(zip(names, read(value), strict=True))
-
-
-@lru_cache(maxsize=16)
-def _reader(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    names: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]  # a slotted dataclass
-    return names, attrgetter(*names)
+    return {name: getattr(value, name) for name in value.__slots__}
