@@ -53,9 +53,11 @@ gpus = "simulated"
 [simulated]
 count = {gpus}
 [policy]
+dwell_s = 0
+"""
+TWO_MODES = """name = "threshold"
 efficiency_above = 300
 speed_below = 200
-dwell_s = 0
 """
 
 
@@ -72,6 +74,7 @@ def main() -> None:
         cpu(pid, seconds)
         print(f"resident, {GPUS} simulated GPUs and {GPUS} jobs: {resident_mb(pid):.0f} MB (bound: 110)")
         commands(folder)
+        follow_thresholds(folder, pid)
         reaction(folder)
 
 
@@ -141,6 +144,14 @@ def timed(argv: list[str]) -> float:
     began = time.monotonic()
     subprocess.run(argv, capture_output=True, check=True)
     return time.monotonic() - began
+
+
+def follow_thresholds(folder: Path, pid: int) -> None:
+    """A plan need not move at once when all hours to come are as dear; two thresholds must."""
+    with (folder / "chase.toml").open("a") as file:
+        file.write(TWO_MODES)
+    os.kill(pid, signal.SIGHUP)
+    settle()
 
 
 def reaction(folder: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Self
 from chase.errors import ConfigError, TryLater
 
 _MOST = 1024
+_PORTS = 65535
 _FORMS = "write 'processes', 'processes:4', 'dask://HOST:PORT' or 'inline'"
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -66,7 +67,7 @@ def engine_of(spec: str, *, connect_s: float = _CONNECT_S) -> Engine:
     if spec == "inline":
         return Inline()
     if spec.startswith(_SCHEME):
-        return Dask(spec.removeprefix(_SCHEME), connect_s=connect_s)
+        return Dask(_address(spec, spec.removeprefix(_SCHEME)), connect_s=connect_s)
     raise ConfigError(f"engine {spec!r} is unknown; {_FORMS}")
 
 
@@ -76,6 +77,13 @@ def _count(spec: str, count: str) -> int:
     if not count.isascii() or not count.isdigit() or not 1 <= int(count) <= _MOST:
         raise ConfigError(f"engine {spec!r}: {count!r} is not a number of processes from 1 to {_MOST}; {_FORMS}")
     return int(count)
+
+
+def _address(spec: str, address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= _PORTS:
+        raise ConfigError(f"engine {spec!r}: {address!r} is not HOST:PORT with a port from 1 to {_PORTS}; {_FORMS}")
+    return address
 
 
 class Inline(Engine):
@@ -155,7 +163,7 @@ class Dask(Engine):
         self.deaths = (distributed.KilledWorker,)
         try:
             self._client = distributed.Client(address, timeout=connect_s, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, AssertionError) as error:  # the last where its own loop has not begun within 10 s
             raise TryLater(
                 f"no Dask scheduler answers at {address}: start one with 'dask scheduler --host HOST --port PORT' "
                 "and workers with 'dask worker HOST:PORT --nthreads 1', or leave --engine away"

@@ -52,12 +52,23 @@ def test_a_scheduler_that_is_not_there_is_told_with_the_fix():
         engine_of("dask://127.0.0.1:1", connect_s=0.2)
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1:port", "127.0.0.1:99999"])
-def test_an_address_that_is_none_is_told_as_a_scheduler_that_is_not_there(address):
-    """Whatever Dask makes of it."""
-    pytest.importorskip("distributed")
+@pytest.mark.parametrize("address", ["", "nonsense", ":8786", "127.0.0.1:port", "127.0.0.1:0", "127.0.0.1:99999"])
+def test_an_address_that_is_none_is_refused(address):
+    """Before Dask is asked what it makes of it."""
+    with pytest.raises(ConfigError, match=rf"engine 'dask://{address}': '{address}' is not HOST:PORT"):
+        engine_of(f"dask://{address}")
+
+
+def test_a_machine_too_busy_to_begin_with_dask_is_told_to_try_later(monkeypatch):
+    """Its client's loop gives up after ten seconds, with an assertion."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", _asserts)
     with pytest.raises(TryLater, match="no Dask scheduler answers"):
-        engine_of(f"dask://{address}", connect_s=0.2)
+        engine_of("dask://127.0.0.1:8786")
+
+
+def _asserts(*_, **__):
+    raise AssertionError
 
 
 def test_processes_start_with_the_first_task_and_again_after_a_death():
