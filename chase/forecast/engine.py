@@ -12,7 +12,7 @@ import numpy as np
 
 from chase.forecast.expected import OWN, PERSISTENCE, TYPICAL, Steps
 from chase.forecast.issued import Record, named
-from chase.forecast.model import Model, width
+from chase.forecast.model import Fits, Model, width
 from chase.forecast.steps import Clockwork, History, Points
 from chase.forecast.window import Floats, Ints, remaining
 from providers.base import IntensityPoint
@@ -36,11 +36,20 @@ class Said:
 
 
 class Engine:
-    """What was known at one time. ``issued`` are forecasts of the past, with their vintages."""
+    """What was known at one time. ``issued`` are forecasts of the past, with their vintages.
+
+    What was worked out for the ``earlier`` one is not worked out again, as far as it is the same.
+    """
 
     def __init__(
-        self, observed: Points, issued: Iterable[IntensityPoint], clockwork: Clockwork, typical: Typical | None
+        self,
+        observed: Points,
+        issued: Iterable[IntensityPoint],
+        clockwork: Clockwork,
+        typical: Typical | None,
+        earlier: Engine | None = None,
     ) -> None:
+        self._fits = None if earlier is None else earlier.fits
         self._clockwork = clockwork
         self._history = History.of(observed, clockwork)
         self._issued = tuple(issued)
@@ -155,7 +164,16 @@ class Engine:
 
     @cached_property
     def _model(self) -> Model | None:
-        return None if self._history is None or self._days < _MODEL_DAYS else Model(self._history.window)
+        if self._history is None or self._days < _MODEL_DAYS:
+            return None
+        model = Model(self._history.window, self._fits)
+        self._fits = model.fits
+        return model
+
+    @property
+    def fits(self) -> Fits | None:
+        """The newest, for the engine after it."""
+        return self._fits
 
 
 def _times(clockwork: Clockwork, c: Ints) -> list[datetime]:

@@ -63,7 +63,8 @@ class Forecaster:
         issued = [point for point in self._issued if at - _WINDOW < point.end and _was_said(point, at)]
         if self._engine is None or self._engine_of != (observed, issued):
             points = Points.of(observed)
-            self._engine = Engine(points, issued, Clockwork.of(points, self._step), self._typical)
+            clockwork = Clockwork.of(points, self._step)
+            self._engine = Engine(points, issued, clockwork, self._typical, earlier=self._engine)
             self._engine_of = observed, issued
         return self._engine
 

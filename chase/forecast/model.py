@@ -13,6 +13,9 @@ Notation, beside that of ``chase.forecast.window``:
 
 Rows whose leads overlap have one error between them, so lambda grows with the lead: an hour ahead the correction does
 much, four days ahead next to nothing. For the same reason q is widened as Student's t is for so few independent errors.
+
+The base and X are of all that is known; beta, s and q move little from one hour to the next and cost the most, so they
+are of the days up to the last midnight, worked out once a day.
 """
 
 # ruff: noqa: N803, N806  X, Z and G are what the mathematics calls them
@@ -22,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chase.forecast.steps import whole_days
 from chase.forecast.window import CALENDAR, DAY_H, Floats, Ints, Window, alike, along, base, design
 
 LEADS_H = (1, 2, 3, 4, 6, 9, 12, 18, 24, 36, 48, 72, 96, 132, 168)
@@ -34,6 +38,7 @@ _PASSES = 2  # of reweighted least squares, from the mean towards the median
 _FOLDS = 4
 _MIXTURES = np.array([(i, j, 10 - i - j) for i in range(11) for j in range(11 - i)]) / 10
 _DOUBT = 20.0  # of s: ours alone weighs like so many independent errors
+_LEAST_DAYS, _MOST_DAYS = 7, 27  # up to midnight; with the day that runs, no more than the window has
 _LOOK_BACK_DAYS = 3  # an origin has at least so much before it
 _QUANTILES = np.array([0.1, 0.9])
 _ALIKE_H = 2.0  # errors at hours of the day this near count as errors of this hour
@@ -55,14 +60,36 @@ class Correction:
     e: Floats
 
 
-class Model:
-    """Forecasts from the end of one window. A lead's correction is worked out when it is first asked for."""
+class Fits:
+    """The corrections that one window tells of, each worked out when it is first asked for. All is in its ``unit``."""
 
     def __init__(self, window: Window) -> None:
-        self._unit = float(np.abs(window.x).max()) or 1.0  # whatever the numbers, the sums are of the order of one
-        self.window = replace(window, x=window.x / self._unit)
-        self._leads = np.array(sorted({1, *(h * window.m for h in LEADS_H)}))
+        self.unit = float(np.abs(window.x).max()) or 1.0  # whatever the numbers, the sums are of the order of one
+        self._of, self._window = window, replace(window, x=window.x / self.unit)
         self._known: dict[int, Correction | None] = {}
+
+    def are_of(self, window: Window) -> bool:
+        """Whether it says the same; gaps are bridged by the rest."""
+        mine = self._of
+        if (mine.phase, mine.m) != (window.phase, window.m) or not np.array_equal(mine.ok, window.ok):
+            return False
+        return np.array_equal(mine.x[mine.ok], window.x[window.ok])
+
+    def of(self, lead: int) -> Correction | None:
+        """None where the window is too short for it."""
+        if lead not in self._known:
+            self._known[lead] = _correction(self._window, lead)
+        return self._known[lead]
+
+
+class Model:
+    """Forecasts from the end of one window. ``earlier`` are the fits of a model before it, which are often the same."""
+
+    def __init__(self, window: Window, earlier: Fits | None = None) -> None:
+        self._begin, days = whole_days(window, _LEAST_DAYS, _MOST_DAYS)
+        self.fits = earlier if earlier is not None and earlier.are_of(days) else Fits(days)
+        self.window = replace(window, x=window.x / self.fits.unit)
+        self._leads = np.array(sorted({1, *(h * window.m for h in LEADS_H)}))
 
     def at(self, k: Ints) -> Floats:
         """Median, low and high of leads k >= 1, (3, r), g/kWh. A lead between two corrections has some of each."""
@@ -70,7 +97,7 @@ class Model:
         X, simple, hour = design(window, t, k), candidates(window, t, k), window.hour(window.last + k)
         middle, q = np.zeros(len(k)), np.zeros((2, len(k)))
         for lead, share in self._shares(k):
-            on, found = share > 0, self._correction(lead)
+            on, found = share > 0, self.fits.of(lead)
             if found is None:
                 middle[on] += share[on] * simple[0, on]
                 q[:, on] += share[on] * width(k[on] / window.m, simple[0, on])
@@ -78,18 +105,12 @@ class Model:
                 middle[on] += share[on] * (found.s @ simple[:, on] + found.s[0] * (X[on] @ found.beta))
                 q[:, on] += share[on] * found.q[:, hour[on]]
         middle = np.clip(middle, *_bounds(window.x))
-        return self._unit * np.stack([middle, middle + np.minimum(q[0], 0), middle + np.maximum(q[1], 0)])
+        return self.fits.unit * np.stack([middle, middle + np.minimum(q[0], 0), middle + np.maximum(q[1], 0)])
 
     def errors(self, lead: int) -> tuple[Ints, Floats]:
         """Steps of the window, ascending, and how far above our forecast of them they were, g/kWh."""
-        found = self._correction(lead)
-        return (_NONE, np.empty(0)) if found is None else (found.targets, self._unit * found.e)
-
-    def _correction(self, lead: int) -> Correction | None:
-        """None where the window is too short for it."""
-        if lead not in self._known:
-            self._known[lead] = _correction(self.window, lead)
-        return self._known[lead]
+        found = self.fits.of(lead)
+        return (_NONE, np.empty(0)) if found is None else (self._begin + found.targets, self.fits.unit * found.e)
 
     def _shares(self, k: Ints) -> list[tuple[int, Floats]]:
         """The leads that have a part in k, and their part, (r,): a straight line between neighbours in log k."""

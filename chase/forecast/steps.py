@@ -145,6 +145,20 @@ def window_of(x: Floats, ok: Bools, first: int, m: int) -> Window:
     return Window(bridged(x, ok, first, DAY_H * m), ok, first % (WEEK_H * m), m)
 
 
+def whole_days(window: Window, least: int, most: int) -> tuple[int, Window]:
+    """What it says up to the last midnight (UTC), of ``most`` days, and which of its steps that begins with.
+
+    It is the same until the next one, whatever comes meanwhile. Of fewer than ``least`` days it is the window itself.
+    """
+    end = len(window.x) - (window.phase + len(window.x)) % window.d
+    since = max(0, end - most * window.d)
+    known = since + np.flatnonzero(window.ok[since:end])
+    if len(known) < least * window.d:
+        return 0, window
+    inside = slice(known[0], known[-1] + 1)
+    return int(known[0]), window_of(window.x[inside], window.ok[inside], window.phase + int(known[0]), window.m)
+
+
 def bridged(x: Floats, ok: Bools, first: int, d: int) -> Floats:
     """Gaps filled, for means and lags to reckon with: the mean of the time of day, shifted as its neighbours are."""
     if ok.all():

@@ -304,3 +304,16 @@ def test_importing_the_forecaster_loads_no_numpy():
         "import sys, chase.forecast as f; f.Forecaster(); sys.exit('numpy' in sys.modules or 'sklearn' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestFromHourToHour:
+    def test_one_that_was_taught_before_says_what_a_new_one_says(self):
+        """Over more than a day, with an hour that is missing and one that is revised."""
+        values, old = grid(24 * 12), Forecaster()
+        for hours in range(24 * 10, 24 * 11 + 6):
+            seen = history(values[:hours])
+            del seen[24 * 9 + 3]
+            seen[24 * 9 + 7] = point(seen[24 * 9 + 7].start, 77.0 + hours // 9)
+            at = seen[-1].end
+            old.learn(seen)
+            assert old.expect(at, at + DAY, at=at) == ahead(seen, 24)

@@ -211,7 +211,7 @@ class TestLeads:
         """An hour ahead costs one fit, not fifteen."""
         found = Model(window(grid(400)))
         found.at(np.array([1]))
-        assert set(found._known) == {1}
+        assert set(found.fits._known) == {1}
 
     def test_each_lead_stands_for_itself(self):
         """Asked together or one by one, the answer is the same."""
@@ -222,10 +222,10 @@ class TestLeads:
             assert found.at(np.array([lead]))[:, 0] == pytest.approx(together[:, j])
 
     def test_errors_belong_to_their_steps(self):
-        """Ascending steps of the window with what our forecast of them missed."""
+        """Ascending steps of the window, up to the last midnight, with what our forecast of them missed."""
         targets, e = Model(window(grid(400) * 50)).errors(6)
         assert (np.diff(targets) > 0).all()
-        assert targets[-1] == 399
+        assert targets[-1] == 16 * 24 - 1
         assert len(targets) == len(e)
         assert 50 < np.abs(e).mean() < 3000
 
@@ -241,3 +241,47 @@ class TestLeads:
         targets, _ = Model(found).errors(1)
         assert not set(range(200, 261)) & set(targets.tolist())
         assert 199 in targets
+
+
+class TestFits:
+    """Once a day."""
+
+    @given(st.integers(7 * 24, 672), st.integers(0, 167), st.integers(1, 26), st.booleans())
+    def test_what_was_worked_out_before_changes_nothing(self, n, phase, hours, gap):
+        """With the fits of a model some hours older the forecast is the same to the last bit, gaps included."""
+        x, k = grid(n + hours, seed=n), np.array([1, 7, 50])
+        before, now = (window(x[:end], phase=phase) for end in (n, n + hours))
+        for found in (before, now):
+            found.ok[90:99] = not gap
+        earlier = Model(before)
+        earlier.at(k)
+        assert Model(now, earlier.fits).at(k).tolist() == Model(now).at(k).tolist()
+
+    def test_they_are_kept_until_midnight(self):
+        """Whatever comes in the hours of a day; those of the next day are others."""
+        x = grid(24 * 20)
+        fits = Model(window(x[: 24 * 18])).fits
+        kept = [Model(window(x[: 24 * 18 + hours]), fits).fits is fits for hours in range(26)]
+        assert kept == [True] * 24 + [False] * 2
+
+    def test_a_full_window_that_moves_on_keeps_them(self):
+        """What it loses at its beginning was not in them."""
+        x = grid(24 * 40)
+        fits = Model(window(x[: 24 * 28])).fits
+        for hours in range(1, 24):
+            assert Model(window(x[hours : 24 * 28 + hours], phase=hours), fits).fits is fits
+
+    def test_a_value_of_the_day_before_that_is_revised_makes_new_ones(self):
+        """One of today's does not."""
+        x = grid(24 * 20 + 12)
+        fits = Model(window(x)).fits
+        today, earlier = x.copy(), x.copy()
+        today[-5] *= 1.1
+        earlier[-20] *= 1.1
+        assert Model(window(today), fits).fits is fits
+        assert Model(window(earlier), fits).fits is not fits
+
+    def test_a_short_history_is_fitted_with_all_of_it(self):
+        """Of less than a week each hour counts."""
+        found = Model(window(grid(24 * 6 + 5)))
+        assert found.errors(1)[0][-1] == 24 * 6 + 4
