@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from chase import policy, recording
+from chase import policy
 from chase.accounting import JobSummary
 from chase.capping import CapKeeper, members
 from chase.clock import Clock
@@ -29,6 +29,7 @@ from chase.outlook import Outlook
 from chase.policy import Choice, Grid, PolicyInput, Progress
 from chase.prices import PriceFeed
 from chase.prices_ahead import horizon_of
+from chase.recording import Recorder
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
 from chase.store import Store
@@ -73,6 +74,7 @@ class Controller:
         prices: Mapping[str, PriceFeed] | None = None,
         profiles: Mapping[str, GpuProfile] | None = None,
         observe_reason: str = "",
+        recorder: Recorder | None = None,
     ) -> None:
         self.config = config
         self.system = system
@@ -89,6 +91,7 @@ class Controller:
         self._ledger = Ledger(EnergyMeter(tuple(self.gpus.values()), monotonic=clock.monotonic), store, clock)
         self._profiles = frozenset({*profile_names(), *(profiles or ())})
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
+        self._recorder = recorder or Recorder(store, clock)
         self._holds = HoldBook(store, clock, events)
         self._thresholds = {region: Thresholds() for region in self._regions}
         self._cap = CapKeeper(events)
@@ -474,28 +477,10 @@ class Controller:
         self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied], outlook: Outlook
     ) -> None:
         self._settle(job, choice, applied)
-        self._record(job, given, choice, applied)
+        heartbeat_s = self.config.control.heartbeat_s
+        self._recorder.record(job, given, choice, applied, control=self.control[0], heartbeat_s=heartbeat_s)
         self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
         self._watch_progress(job)
-
-    def _record(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> None:
-        now = recording.fingerprint(given, choice, applied)
-        why, now_s = recording.trigger(job.recorded, now), self._clock.monotonic()
-        if why == "" and now_s - job.recorded_s < self.config.control.heartbeat_s:
-            return
-        self._store.note_progress(job.id, job.units_done)
-        self._store.add_decision(
-            recording.decision(
-                at=self._clock.now(),
-                job_id=job.id,
-                why=why or "heartbeat",
-                given=given,
-                choice=choice,
-                applied=applied,
-                control=self.control[0],
-            )
-        )
-        job.recorded, job.recorded_s, job.decisions = now, now_s, job.decisions + 1
 
     def _watch_progress(self, job: Job) -> None:
         """Full load without steps is a hang, and what it saves is no saving (rule G25)."""

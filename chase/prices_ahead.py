@@ -68,7 +68,7 @@ def _coarser(columns: Columns, at_s: float) -> Columns:
     ends = np.cumsum(columns[0])
     near = int(np.searchsorted(ends, _FINE_S))
     length = columns[0][near:]
-    if len(length) < _FEW or float(np.median(length)) >= _HOUR_S - _LEAST_S:
+    if len(length) < _FEW or 2 * np.count_nonzero(length < _HOUR_S - _LEAST_S) <= len(length):
         return columns
     hour = np.floor((at_s + ends[near:] - length + _LEAST_S) / _HOUR_S)
     first = np.flatnonzero(np.diff(hour, prepend=hour[0] - 1.0))

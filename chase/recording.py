@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from chase.clock import Clock
+from chase.jobs import Job
 from chase.policy import Choice, PolicyInput
 from chase.records import DecisionRecord
+from chase.store import Store
 from zeus_core.actuation.base import Applied, Status
 
 Fingerprint = tuple[Any, ...]
@@ -36,6 +39,42 @@ def trigger(before: Fingerprint, now: Fingerprint) -> str:
     if before == now:
         return ""
     return next((name for name, old, new in zip(_TRIGGERS, before, now, strict=True) if old != new), "")
+
+
+class Recorder:
+    """Writes decisions down: news at once, and what stays as it is after every ``heartbeat_s``."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def record(
+        self,
+        job: Job,
+        given: PolicyInput,
+        choice: Choice,
+        applied: Mapping[str, Applied],
+        *,
+        control: str,
+        heartbeat_s: float,
+    ) -> None:
+        now = fingerprint(given, choice, applied)
+        why, now_s = trigger(job.recorded, now), self._clock.monotonic()
+        if why == "" and now_s - job.recorded_s < heartbeat_s:
+            return
+        job.recorded, job.recorded_s, job.decisions = now, now_s, job.decisions + 1
+        facts = {"why": why or "heartbeat", "given": given, "choice": choice, "applied": applied, "control": control}
+        self._write(job, facts)
+
+    def _write(self, job: Job, facts: dict[str, Any]) -> None:
+        self._store.note_progress(job.id, job.units_done)
+        self._store.add_decision(decision(at=self._clock.now(), job_id=job.id, **facts))
+
+
+class Counter(Recorder):
+    """Counts them as the other does, and writes none: for a replay whose database nobody will read."""
+
+    def _write(self, job: Job, facts: dict[str, Any]) -> None:
+        pass
 
 
 def decision(

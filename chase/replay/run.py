@@ -33,6 +33,7 @@ from chase.frontiers import frontier_of_profile, within
 from chase.jobs import Job, Peer, Registration
 from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.prices_ahead import CARBON
+from chase.recording import Counter
 from chase.replay.cards import Cards
 from chase.replay.cell import BUDGETED, CLOSED, FORECASTS, Cell, Result
 from chase.replay.feed import Feed, publication
@@ -117,7 +118,7 @@ def run_cell(cell: Cell, *, cache: Path | None = None, db: Path | None = None) -
         cost = _closed(cell, inputs)
         return _result(cell, inputs, cost, began_s=began_s)
     with _database(db) as path, ExitStack() as stack:
-        world = World(cell, inputs, path, cache, stack)
+        world = World(cell, inputs, path, cache, stack, decisions=db is not None)
         cost = world.run()
         return _result(cell, inputs, cost, began_s=began_s, ticks=world.ticks, decisions=world.decisions)
 
@@ -143,9 +144,11 @@ class _Points:
 
 
 class World:
-    """One job on its own cards, on a grid of its own."""
+    """One job on its own cards, on a grid of its own. Its ``decisions`` are written down where somebody will look."""
 
-    def __init__(self, cell: Cell, inputs: Inputs, db: Path, cache: Path | None, stack: ExitStack) -> None:
+    def __init__(
+        self, cell: Cell, inputs: Inputs, db: Path, cache: Path | None, stack: ExitStack, *, decisions: bool
+    ) -> None:
         self.cell, self.inputs = cell, inputs
         self.clock = ManualClock(cell.start)
         self.said = publication(inputs.seen, cell.delay_s, cell.first_words)
@@ -170,6 +173,7 @@ class World:
             clock=self.clock,
             events=EventLog(self.store, self.clock, aloud=False),
             profiles={inputs.profile.name: inputs.profile},
+            recorder=None if decisions else Counter(self.store, self.clock),
         )
 
     def _signal(self, expected: Forecasts) -> GridSignal:
@@ -268,7 +272,8 @@ class World:
     def _end(self, job: Job) -> Cost:
         self._poll()
         self.points.hand_over()
-        summary, self.decisions = self.controller.end(job.id, _OWNER, "done", self.units)
+        summary, _ = self.controller.end(job.id, _OWNER, "done", self.units)
+        self.decisions = job.decisions
         if self._odd or self.cell.delay_s or self.cell.first_words or self.cell.shuffle is not None:
             summary = self._by_the_last_word()
         self.controller.close()
