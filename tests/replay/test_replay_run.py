@@ -87,6 +87,14 @@ def test_the_figures_can_be_worked_out_anew(trace, tmp_path, given):
     assert all(a.end == b.start for a, b in pairwise(rows))
 
 
+def test_decisions_are_written_where_somebody_will_look(trace, tmp_path):
+    """A database that is kept has all of them; one that is not has none, and the run is the same to the last bit."""
+    kept = run_cell(cell(trace), db=tmp_path / "kept.sqlite")
+    assert replace(run_cell(cell(trace)), wall_s=0.0) == replace(kept, wall_s=0.0)
+    with open_readonly(tmp_path / "kept.sqlite") as log:
+        assert log.decision_count("0" * 16) == kept.decisions > 24
+
+
 @pytest.mark.parametrize("slowdown", [0.0, 0.025, 0.05, 0.1, 0.2])
 @pytest.mark.parametrize("forecast", ["perfect", "persistence", "yesterday"])
 def test_the_budget_is_kept(trace, slowdown, forecast):
