@@ -33,11 +33,11 @@ from chase.jobs import Peer, Registration
 from chase.replay.cards import Cards
 from chase.replay.cell import Cell
 from chase.replay.feed import Feed, Publication
-from chase.replay.forecasts import forecasts
+from chase.replay.forecasts import forecaster_of
 from chase.replay.profiles import profile_of
 from chase.replay.run import run_cell
 from chase.replay.trace import load_trace
-from chase.signal import GridSignal
+from chase.signal import GridSignal, Limits
 from chase.store import Store, Tuning
 from zeus_core.actuation.base import Actuator
 from zeus_core.actuation.local import LocalActuator
@@ -101,14 +101,13 @@ class Bench:
         stack.callback(self.store.close, 60.0)
         settings = {"policy.name": policy, "service.state_dir": folder, "service.run_dir": folder}
         loaded = load(region="gb", overrides={**settings, "jobs.lease_s": 1e6}, env={})
-        expected = forecasts(said, "persistence", None)
         self.signal = GridSignal(
             "test",
             [Feed(said, self.clock.now)],
             clock=self.clock,
-            limits=expected.limits(loaded.config.signal),
+            limits=Limits.of(loaded.config.signal),
             store=self.store,
-            forecaster=expected.forecaster,
+            forecaster=forecaster_of(said, "persistence", None),
         )
         self.controller = Controller(
             config=loaded.config,

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from chase.clock import Clock, ScaledClock, SystemClock
 from chase.config import Config, RegionConfig, SourceConfig, profile_path
-from chase.config.models import SignalConfig
 from chase.errors import ChaseError, ConfigError
 from chase.prices import PriceFeed
 from chase.signal import GridSignal, Limits
@@ -119,22 +118,12 @@ def signal_of(
         region.id,
         sources,
         clock=clock,
-        limits=limits_of(config.signal),
+        limits=Limits.of(config.signal),
         store=store,
         typical=_typical(region, session, clock),
         wants=(Signal(region.signal), Scope(region.scope)),
         node=platform.node(),
         on_event=events,
-    )
-
-
-def limits_of(signal: SignalConfig) -> Limits:
-    return Limits(
-        fresh_s=signal.fresh_s,
-        usable_s=signal.usable_s,
-        history_h=signal.history_h,
-        percentile_h=signal.percentile_h,
-        outlier_factor=signal.outlier_factor,
     )
 
 

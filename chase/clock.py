@@ -20,6 +20,11 @@ class Clock(Protocol):
         ...
 
 
+def minute(at: datetime) -> str:
+    """For people: a time to the minute, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%MZ}"
+
+
 class SystemClock:
     """The machine's own clocks."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
+from chase.clock import minute
 from providers.base import AuthError, BadRequest, PlanError, ProviderError, RateLimited
 
 _RETRY_PERSON_S = 3600.0  # a fault that only a person can mend is looked at again hourly
@@ -81,15 +82,11 @@ class Endpoint:
         """What is wrong and since when, for people; empty while it answers."""
         if self.down_since is None:
             return ""
-        good = f"last good {_minute(self.last_good)}" if self.last_good else "no answer so far"
-        return f"down since {_minute(self.down_since)}, {good}: {self.problem}"
+        good = f"last good {minute(self.last_good)}" if self.last_good else "no answer so far"
+        return f"down since {minute(self.down_since)}, {good}: {self.problem}"
 
 
 def soonest_slot_s(endpoints: Iterable[Endpoint], at: datetime, otherwise_s: float) -> float:
     """Seconds until the next slot of that which is asked most often: a timer from then on meets the slots of all."""
     often = min(endpoints, key=lambda endpoint: endpoint.poll_s, default=None)
     return otherwise_s if often is None else often.next_slot_s(at)
-
-
-def _minute(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%MZ")

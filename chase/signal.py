@@ -13,14 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from chase.ahead import HOUR, Ahead, Expects, Typical, typical_ahead
-from chase.clock import Clock
+from chase.clock import Clock, minute
 from chase.endpoint import Endpoint, soonest_slot_s
 from chase.outliers import FACTOR, Gate, Vouch, differ
 from chase.outlook import FALLBACK, FRESH, STALE, Hour, Outlook
-from chase.signal_events import SignalEvents, held_text, minute
+from chase.signal_events import SignalEvents, held_text
 from chase.source import Points, SourceState, checked, describe_source, foreign
 from providers.base import (
     AuthError,
@@ -34,6 +34,9 @@ from providers.base import (
     Scope,
     Signal,
 )
+
+if TYPE_CHECKING:
+    from chase.config.models import SignalConfig
 
 _HORIZON = timedelta(hours=48)
 _FURTHEST = timedelta(days=7) + HOUR  # seven days from the next full hour on
@@ -62,6 +65,11 @@ class Limits:
     history_h: float = 672.0
     percentile_h: float = 168.0
     outlier_factor: float = FACTOR
+
+    @classmethod
+    def of(cls, signal: SignalConfig) -> Self:
+        """As configured in ``[signal]``."""
+        return cls(**{name: getattr(signal, name) for name in cls.__slots__})
 
 
 class GridSignal:

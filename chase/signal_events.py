@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from chase.clock import minute
 from chase.source import Identity, Points, SourceState
 from providers.base import IntensityPoint, ProviderError
 
@@ -60,7 +61,3 @@ class SignalEvents:
 def held_text(state: SourceState, point: IntensityPoint) -> str:
     said = f"{point.g_per_kwh:g} g/kWh for {minute(point.start)}"
     return f"{state.label} says {said}, far from all it said before: held back until it is confirmed"
-
-
-def minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%MZ}"

@@ -13,6 +13,7 @@ from chase.build import stored_as
 from chase.cli import options, times
 from chase.cli.output import Column, Form, emit_rows
 from chase.cli.where import open_database
+from chase.clock import minute
 from chase.config import RegionConfig, load
 from chase.store import Reader
 from providers.base import IntensityPoint
@@ -75,7 +76,7 @@ def history(
         points = _points(log, loaded.region, start, vintages=vintages, forecasts=forecasts)
         rows = [asdict(point) for point in points]
     what = "forecast" if forecasts else "intensity"
-    none = f"No {what} of {loaded.region.id} is stored since {start:%Y-%m-%d %H:%MZ}."
+    none = f"No {what} of {loaded.region.id} is stored since {minute(start)}."
     emit_rows(rows, (*_COLUMNS, *_TIMES) if vintages else _COLUMNS, form, none=none)
 
 

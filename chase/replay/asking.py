@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from chase.clock import minute
 from chase.config import load_region
 from chase.errors import ChaseError, ConfigError
 from chase.frontiers import frontier_of_profile
 from chase.policy.budget import DEFAULT_SLOWDOWN
 from chase.replay.cell import BUDGETED, Cell
+from chase.replay.inputs import Inputs
 from chase.replay.profiles import profile_of
-from chase.replay.run import Inputs
 from chase.replay.sweep import Grid, Policy, cells, spread
 from chase.replay.trace import load_trace
 from chase.replay.typical import typical_trace
@@ -98,8 +99,8 @@ class Asked:
             first = trace.start
         if first > last:
             raise ConfigError(
-                f"{grid.trace} ends at {_day(trace.end)}: a job of {days:g} days from {_day(first)} on may not be done"
-                " by then; make it shorter, or begin earlier with --start"
+                f"{grid.trace} ends at {minute(trace.end)}: a job of {days:g} days from {minute(first)} on may not be"
+                " done by then; make it shorter, or begin earlier with --start"
             )
         return spread(first, last, self.starts or 1)
 
@@ -110,7 +111,3 @@ class Asked:
             return max(slowdown for slowdown in budgets if slowdown is not None)
         frontiers = [frontier_of_profile(profile_of(name), gpus=1) for name in self.profiles]
         return max(f.frugal.seconds_per_unit / f.reference.seconds_per_unit - 1.0 for f in frontiers)
-
-
-def _day(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%MZ}"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from importlib.resources import files
@@ -42,31 +42,15 @@ _DAY_S = 86400.0
 _HISTORY_H = SignalConfig().history_h
 
 
-@dataclass(frozen=True, slots=True)
-class Forecasts:
-    """Who expects what comes."""
-
-    forecaster: Callable[[Typical], Expects]
-
-    def limits(self, signal: SignalConfig) -> Limits:
-        return Limits(
-            fresh_s=signal.fresh_s,
-            usable_s=signal.usable_s,
-            history_h=signal.history_h,
-            percentile_h=signal.percentile_h,
-            outlier_factor=signal.outlier_factor,
-        )
-
-
-def forecasts(said: Publication, name: str, cache: Path | None) -> Forecasts:
-    """By its name in a cell; "live" is our own made anew each time, as production does."""
+def forecaster_of(said: Publication, name: str, cache: Path | None) -> Callable[[Typical], Expects]:
+    """Who expects what comes, by its name in a cell; "live" is our own made anew each time, as production does."""
     if name == "live":
-        return Forecasts(lambda typical: Forecaster(typical=typical))
+        return lambda typical: Forecaster(typical=typical)
     if name == "own":
         table = table_of(said, cache)
-        return Forecasts(lambda _: Recalled(table))
-    simple = {"perfect": Perfect, "persistence": Persistence, "yesterday": Yesterday}[name]
-    return Forecasts(lambda _: simple(said.trace))
+        return lambda _: Recalled(table)
+    simple = _SIMPLE[name]
+    return lambda _: simple(said.trace)
 
 
 def _newest_first(observed: Collection[IntensityPoint]) -> Iterator[IntensityPoint]:
@@ -74,7 +58,7 @@ def _newest_first(observed: Collection[IntensityPoint]) -> Iterator[IntensityPoi
     return reversed(observed)  # type: ignore[call-overload,no-any-return]  # the values of a dict
 
 
-class _OnGrid:
+class _OnGrid(ABC):
     """Knows what was observed last, and where the steps of the trace lie."""
 
     def __init__(self, trace: Trace) -> None:
@@ -101,9 +85,9 @@ class _OnGrid:
     def _who(self) -> str:
         return type(self).__name__.lower()
 
+    @abstractmethod
     def _values(self, first: int, last: int) -> Sequence[Floats]:
         """Median, low and high of the steps from ``first`` on, up to ``last`` or as far as it knows."""
-        raise NotImplementedError
 
 
 @lru_cache(maxsize=16)
@@ -147,6 +131,13 @@ class Yesterday(_OnGrid):
 
     def _values(self, first: int, last: int) -> Sequence[Floats]:
         return (self._day[(np.arange(first, last) - self._last - 1) % len(self._day)],) * 3
+
+
+_SIMPLE: dict[str, Callable[[Trace], Expects]] = {
+    "perfect": Perfect,
+    "persistence": Persistence,
+    "yesterday": Yesterday,
+}
 
 
 class Recalled(_OnGrid):
@@ -266,7 +257,7 @@ class Table:
             "replay",
             [Feed(said, clock.now)],
             clock=clock,
-            limits=forecasts(said, "live", None).limits(SignalConfig(usable_s=2 * _DAY_S + said.delay_s)),
+            limits=Limits.of(SignalConfig(usable_s=2 * _DAY_S + said.delay_s)),
             forecaster=lambda _: asked,
         )
         signal.remember(said.between(clock.now() - timedelta(hours=_HISTORY_H), clock.now(), clock.now()))

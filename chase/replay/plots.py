@@ -16,8 +16,9 @@ import numpy as np
 from chase.errors import ConfigError
 from chase.records import IntervalRecord
 from chase.replay.cell import CLOSED, Cell, Result
+from chase.replay.inputs import Inputs
 from chase.replay.reference import Cost, Reference
-from chase.replay.run import Inputs, run_cell
+from chase.replay.run import run_cell
 from chase.replay.summary import BY_GRID, label, means
 from chase.store import Reader
 

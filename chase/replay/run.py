@@ -15,97 +15,39 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 from chase.accounting import JobSummary, reprice
-from chase.clock import ManualClock
-from chase.config import Config, PolicyConfig, RegionConfig, job_policy
+from chase.ahead import Expects, Typical
+from chase.clock import ManualClock, minute
 from chase.controller import Controller
-from chase.errors import ChaseError, ConfigError
+from chase.errors import ChaseError
 from chase.events import EventLog
-from chase.frontiers import frontier_of_profile, within
 from chase.jobs import Job, Peer, Registration
-from chase.policy.budget import DEFAULT_SLOWDOWN
-from chase.prices_ahead import CARBON
 from chase.recording import Counter
 from chase.replay.cards import Cards
-from chase.replay.cell import BUDGETED, CLOSED, FORECASTS, Cell, Result
+from chase.replay.cell import CLOSED, Cell, Result
 from chase.replay.feed import Feed, publication
-from chase.replay.forecasts import Forecasts, forecasts
-from chase.replay.profiles import profile_of
-from chase.replay.reference import Cost, Reference
-from chase.replay.trace import Trace, load_trace
+from chase.replay.forecasts import forecaster_of
+from chase.replay.inputs import REGION, Inputs, config, region_of, scope_of
+from chase.replay.reference import Cost
 from chase.report import summary_of
-from chase.signal import GridSignal
+from chase.signal import GridSignal, Limits
 from chase.store import Store
 from chase.store.writer import Tuning
-from providers.base import IntensityPoint, Scope, Series, Signal
-from zeus_core.frontier import Frontier
-from zeus_core.gpus.base import PowerLimits
-from zeus_core.gpus.profiles import GpuProfile
+from providers.base import IntensityPoint, Scope, Series
 from zeus_core.gpus.simulated import SimulatedSystem
 from zeus_core.selectors import ZeusCost
 
 _OWNER = Peer(1000, 4321)
 _JOB = "0" * 16
-_REGION = "replay"
-_HOUR_S, _DAY_S = 3600.0, 86400.0
+_HOUR_S = 3600.0
 _SOON_S = 1.0
 _LINGER_S = 5.0
 _MANY = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a cell names, loaded. ``seen`` is the trace that decisions go by: not the true one for a placebo."""
-
-    trace: Trace
-    seen: Trace
-    profile: GpuProfile
-    frontier: Frontier
-    rules: PolicyConfig
-    reference: Reference
-
-    @classmethod
-    def of(cls, cell: Cell) -> Inputs:
-        """Raises ``ChaseError`` naming what is wrong with the cell."""
-        _check(cell)
-        trace = load_trace(Path(cell.trace), column=cell.column, signal=Signal(cell.signal))
-        seen = trace if cell.shuffle is None else _shuffled(trace, cell.shuffle)
-        profile = profile_of(cell.profile)
-        rules = _rules(cell, trace)
-        frontier = _bounded(_frontier(profile, cell.gpus), profile, rules)
-        units = cell.days * _DAY_S / frontier.reference.seconds_per_unit
-        reference = Reference(trace, frontier, cell.start, units, cell.pue, rules.host_power_w)
-        made = cls(trace, seen, profile, frontier, rules, reference)
-        made.check_length(cell)
-        return made
-
-    def check_length(self, cell: Cell) -> None:
-        first, last = self.trace.start, self.trace.end
-        needed_s = self.allowed_s(cell) or cell.days * _DAY_S
-        if first <= cell.start and cell.start + timedelta(seconds=needed_s) <= last:
-            return
-        raise ChaseError(
-            f"{cell.trace} is of {_day(first)} to {_day(last)}, and a job of {cell.days:g} days from {_day(cell.start)}"
-            f" on needs {needed_s / _DAY_S:.1f} days of it: begin at another time, or make it shorter"
-        )
-
-    def allowed_s(self, cell: Cell) -> float | None:
-        """How long the job may take; None for a policy that keeps no budget."""
-        if cell.policy not in BUDGETED:
-            return None
-        full_s, slowdown, deadline = cell.days * _DAY_S, self.rules.max_slowdown, self.rules.deadline
-        limits = [] if deadline is None else [(deadline - cell.start).total_seconds()]
-        if slowdown is not None or deadline is None:
-            limits.append(full_s * (1.0 + (DEFAULT_SLOWDOWN if slowdown is None else slowdown)))
-        return max(full_s, min(limits))
 
 
 def run_cell(cell: Cell, *, cache: Path | None = None, db: Path | None = None) -> Result:
@@ -162,13 +104,13 @@ class World:
         self.store = Store(db, clock=self.clock, tuning=Tuning(linger_s=_LINGER_S))
         self.points = _Points(self.store)
         stack.callback(self.store.close, 60.0)
-        self.signal = self._signal(forecasts(self.said, cell.forecast, cache))
+        self.signal = self._signal(forecaster_of(self.said, cell.forecast, cache))
         self.controller = Controller(
-            config=_config(),
+            config=config(),
             system=system,
             actuator=self.actuator,
-            regions={_REGION: _region(inputs.trace, cell.pue)},
-            signals={_REGION: self.signal},
+            regions={REGION: region_of(inputs.trace, cell.pue)},
+            signals={REGION: self.signal},
             store=self.store,
             clock=self.clock,
             events=EventLog(self.store, self.clock, aloud=False),
@@ -176,17 +118,17 @@ class World:
             recorder=None if decisions else Counter(self.store, self.clock),
         )
 
-    def _signal(self, expected: Forecasts) -> GridSignal:
-        limits = expected.limits(_config().signal)
+    def _signal(self, forecaster: Callable[[Typical], Expects]) -> GridSignal:
+        limits = Limits.of(config().signal)
         signal = GridSignal(
-            _REGION,
+            REGION,
             [Feed(self.said, self.clock.now)],
             clock=self.clock,
             limits=limits,
             store=self.points,
-            wants=(self.said.trace.signal, Scope(_scope(self.said.trace))),
+            wants=(self.said.trace.signal, Scope(scope_of(self.said.trace))),
             on_event=self._note,
-            forecaster=expected.forecaster,
+            forecaster=forecaster,
         )
         now = self.clock.now()
         past = self.said.between(now - timedelta(hours=limits.history_h), now, now)
@@ -243,8 +185,9 @@ class World:
             return left / rate, True
         if now + timedelta(seconds=seconds) > self.inputs.trace.end:
             raise ChaseError(
-                f"{self.cell.trace} ends at {_day(self.inputs.trace.end)}, before the job of {self.cell.days:g} days"
-                f" from {_day(self.cell.start)} on is done: begin earlier, make it shorter, or allow less of a slowdown"
+                f"{self.cell.trace} ends at {minute(self.inputs.trace.end)}, before the job of {self.cell.days:g} days"
+                f" from {minute(self.cell.start)} on is done: begin earlier, make it shorter, or allow less of a"
+                " slowdown"
             )
         return seconds, False
 
@@ -339,42 +282,6 @@ def _result(cell: Cell, inputs: Inputs, cost: Cost, *, began_s: float, ticks: in
     )
 
 
-_RANGES = (
-    ("days", 1e-3, 3660.0),
-    ("gpus", 1, 64),
-    ("pue", 1.0, 5.0),
-    ("delay_s", 0.0, _DAY_S),
-    ("first_words", 0.0, 1.0),
-    ("interval_s", 1.0, _DAY_S),
-)
-
-
-def _check(cell: Cell) -> None:
-    """Raises ``ChaseError`` for what no trace and no profile could make right."""
-    if cell.start.utcoffset() != timedelta(0):
-        raise ChaseError(f"start must be a UTC time such as 2023-03-01T00:00Z, not {cell.start.isoformat()}")
-    if cell.forecast not in FORECASTS:
-        raise ChaseError(f"forecast {cell.forecast!r} is unknown; there are {', '.join(FORECASTS)}")
-    for name, least, most in _RANGES:
-        value = getattr(cell, name)
-        if value is not None and not least <= value <= most:
-            raise ChaseError(f"{name} must be from {least:g} to {most:g}, not {value!r}")
-
-
-def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
-    """The settings, checked as those of any job are; a closed form has those of the policy that it is the limit of."""
-    name = cell.policy if cell.policy not in CLOSED else "budget" if cell.policy in BUDGETED else "static"
-    if "name" in cell.settings:
-        raise ChaseError(f"the replay's policy is {cell.policy!r} already: leave name out of its settings")
-    try:
-        made = job_policy(_config(), _region(trace, cell.pue), {"name": name, **cell.settings})
-    except ConfigError as error:
-        raise ChaseError(f"the replay's policy {cell.policy!r}: {error}") from error
-    if made.minimise != CARBON:
-        raise ChaseError(f"a replay has no prices of electricity: minimise must be {CARBON}, not {made.minimise}")
-    return made
-
-
 @contextmanager
 def _database(path: Path | None) -> Iterator[Path]:
     """A new file; a temporary one where nobody wants to keep it."""
@@ -391,54 +298,3 @@ def _quick() -> Path | None:
     """Memory, where the system has a file system of it: nothing of a temporary database is worth a disk's wait."""
     shared = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
     return shared if os.access(shared, os.W_OK) else None
-
-
-@lru_cache(maxsize=1)
-def _config() -> Config:
-    """As shipped, but that nobody writes the same thing down again every quarter of an hour, and joules by the hour.
-
-    An interval ends where the limit changes all the same, so that its power is one and its price exact.
-    """
-    return Config.model_validate({"control": {"heartbeat_s": _DAY_S, "account_s": 3600.0}})
-
-
-def _region(trace: Trace, pue: float) -> RegionConfig:
-    return RegionConfig(
-        id=_REGION,
-        name=trace.name,
-        time_zone="UTC",
-        signal=trace.signal.value,
-        scope=_scope(trace),
-        currency="EUR",
-        sources=(),
-        pue=pue,
-    )
-
-
-def _scope(trace: Trace) -> Literal["lifecycle", "direct"]:
-    """Of a region, which must be one of them; what does not say which it is, is taken for either."""
-    return "direct" if trace.scope is Scope.DIRECT else "lifecycle"
-
-
-@lru_cache(maxsize=32)
-def _shuffled(trace: Trace, seed: int) -> Trace:
-    return trace.shuffled(seed)
-
-
-def _bounded(frontier: Frontier, profile: GpuProfile, rules: PolicyConfig) -> Frontier:
-    """What people allow of it, for the references: their ceiling is full power, as it is to the controller."""
-    if rules.min_power_limit_w is None and rules.max_power_limit_w is None:
-        return frontier
-    allowed = within(PowerLimits(profile.min_w, profile.default_w, profile.default_w), rules)
-    capped = frontier.capped(allowed.max_w)
-    points = [point for point in capped.points if (point.setting.power_limit_w or allowed.max_w) >= allowed.min_w]
-    return Frontier.of(points or capped.points[:1])
-
-
-@lru_cache(maxsize=32)
-def _frontier(profile: GpuProfile, gpus: int) -> Frontier:
-    return frontier_of_profile(profile, gpus=gpus)
-
-
-def _day(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%MZ}"

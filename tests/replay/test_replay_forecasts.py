@@ -16,9 +16,9 @@ from chase.config.models import SignalConfig
 from chase.errors import ChaseError
 from chase.replay import forecasts as module
 from chase.replay.feed import Feed, Publication
-from chase.replay.forecasts import HORIZON, Table, forecasts, table_of
+from chase.replay.forecasts import HORIZON, Table, forecaster_of, table_of
 from chase.replay.trace import Trace
-from chase.signal import GridSignal
+from chase.signal import GridSignal, Limits
 
 
 @pytest.fixture(autouse=True)
@@ -33,14 +33,13 @@ def trace(days: int = 5, *, per_hour: int = 1) -> Trace:
 
 def curves(said: Publication, name: str, cache, *, first: int, count: int):
     """What the outlook of a polling signal holds at each of ``count`` publications, and 20 minutes later."""
-    expected = forecasts(said, name, cache)
     clock = ManualClock(said.trace.starts[first] + timedelta(seconds=said.delay_s))
     signal = GridSignal(
         "xx",
         [Feed(said, clock.now)],
         clock=clock,
-        limits=expected.limits(SignalConfig()),
-        forecaster=expected.forecaster,
+        limits=Limits.of(SignalConfig()),
+        forecaster=forecaster_of(said, name, cache),
     )
     signal.remember(said.between(START, clock.now(), clock.now()))
     for _ in range(count):
@@ -57,6 +56,7 @@ def curves(said: Publication, name: str, cache, *, first: int, count: int):
         (Publication(trace(), 0.0, 0.0), 90),
         (Publication(trace(), 5400.0, 0.0), 90),
         (Publication(trace(), 0.0, 0.4), 93),
+        (Publication(trace(10), 0.0, 0.4), 24 * 9 - 3),
         (Publication(trace(2, per_hour=4), 0.0, 0.0), 120),
         (Publication(trace(), 0.0, 0.0), 3),
     ],
