@@ -60,7 +60,7 @@ def curves(said: Publication, name: str, cache, *, first: int, count: int):
         (Publication(trace(2, per_hour=4), 0.0, 0.0), 120),
         (Publication(trace(), 0.0, 0.0), 3),
     ],
-    ids=["hourly", "late", "revised", "quarters", "no-past"],
+    ids=["hourly", "late", "revised", "over-midnight", "quarters", "no-past"],
 )
 def test_the_table_says_what_production_says(said, first):
     """Hour by hour the same median, low and high as the live forecaster's, to the last bit of a float32."""
