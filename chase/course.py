@@ -7,7 +7,8 @@ Notation, as in ``chase.accounting``, of what is to come:
     E_0, T_0    energy, host's included, and time a unit at full power                       [J/unit], [s/unit]
 
     R = E_0 / T_0 * integral of c over [0, U T_0]      the same work at full power from now on, over its own time line
-    F = E*(U, S) / S * integral of c over [0, S]       the same work at the best fixed setting, done at the same time
+    F = E*(U, S) / T * integral of c over [0, T]       the same work at the best fixed setting that is done by then,
+                                                       in T <= S
     D = sum over slots of e_i c_i                      what is expected to be drawn
 
     saved = R - D   =   efficiency + timing,      efficiency = R - F,      timing = F - D
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from chase.accounting import hosted, least_energy_j
+from chase.accounting import best_fixed, hosted
 from chase.horizon import J_PER_KWH, Floats, Horizon
 from chase.policy import Planned, PolicyInput, allowance, choose
 from zeus_core.budget import Levels
@@ -277,10 +278,10 @@ def outcome(course: Course, horizon: Horizon, frontier: Frontier, host_w: float)
     units, seconds = course.units, course.seconds
     full_s = units * frontier.reference.seconds_per_unit
     full_w = frontier.reference.power_w + host_w
-    at_full, at_end = _integral(horizon, horizon.price, [full_s, seconds])
-    fixed_w = least_energy_j(hosted(frontier, host_w), units, seconds) / seconds if seconds > 0 else 0.0
+    fixed = best_fixed(hosted(frontier, host_w), units, seconds)
+    at_full, at_end = _integral(horizon, horizon.price, [full_s, fixed.seconds])
     cost, low, high = (_cost(course, horizon, column) for column in ("price", "low", "high"))
-    return Outcome(horizon.unit, cost, low, high, full_w * at_full, fixed_w * at_end)
+    return Outcome(horizon.unit, cost, low, high, full_w * at_full, fixed.power_w * at_end)
 
 
 def _cost(course: Course, horizon: Horizon, column: str) -> float:

@@ -15,13 +15,19 @@ from zeus_core.frontier import Frontier, OperatingPoint
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """E*(U, S): the one or two hull points that do it, each with its joules, the host's included."""
+    """The one or two hull points that do the work in ``seconds``, each with its joules, the host's included."""
 
     parts: tuple[tuple[OperatingPoint, float], ...]
+    seconds: float
 
     @property
     def energy_j(self) -> float:
         return math.fsum(energy_j for _, energy_j in self.parts)
+
+    @property
+    def power_w(self) -> float:
+        """The same all along; 0 where there is nothing to do."""
+        return self.energy_j / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +78,11 @@ def split(
     at_full_power = [reference_j(row) or 0.0 for row in picked]
     reference_of = tuple(e * own[i] for e, i in zip(at_full_power, chosen, strict=True))
     drawn_of = tuple(drawn_j(row) * c for row, c in zip(picked, cost, strict=True))
-    fixed = None if frontier is None else best_fixed(frontier, picked, math.fsum(seconds))
+    fixed = None if frontier is None else _fixed(frontier, picked, math.fsum(seconds))
     fixed_of = None
     if fixed is not None:
-        power_w = fixed.energy_j / math.fsum(seconds)
-        fixed_of = tuple(power_w * s * c for s, c in zip(seconds, cost, strict=True))
+        running_s = _first(seconds, fixed.seconds)
+        fixed_of = tuple(fixed.power_w * s * c for s, c in zip(running_s, cost, strict=True))
     return Split(
         rows=picked,
         reference_of=reference_of,
@@ -98,28 +104,37 @@ def hosted(frontier: Frontier, host_power_w: float) -> Frontier:
     return Frontier.of(points, frontier.reference.setting)
 
 
-def least_energy_j(frontier: Frontier, units: float, seconds: float) -> float:
+def best_fixed(frontier: Frontier, units: float, seconds: float) -> Mix:
     """E*: the least energy for ``units`` within ``seconds`` at one fixed setting or mix of two hull neighbours.
 
-    Work that was done faster than the frontier's fastest point is taken at that point. See ``hosted`` for the host's.
+    Given more time than the point of least energy takes, that point ends early: slower is not better, and a job that is
+    done draws nothing. Work that was done faster than the frontier's fastest point takes that point's energy, in its
+    own time. See ``hosted`` for the host's.
     """
-    return _least(frontier, units, seconds).energy_j
+    hull, frugal = frontier.hull, frontier.hull[-1]
+    if not seconds > units * hull[0].seconds_per_unit:
+        return Mix(((hull[0], units * hull[0].joules_per_unit),), seconds)
+    if seconds >= units * frugal.seconds_per_unit:
+        return Mix(((frugal, units * frugal.joules_per_unit),), units * frugal.seconds_per_unit)
+    rate = units / seconds
+    fast, slow = next((fast, slow) for fast, slow in pairwise(hull) if slow.rate <= rate)
+    share = (rate - slow.rate) / (fast.rate - slow.rate)
+    parts = ((fast, seconds * share * fast.power_w), (slow, seconds * (1.0 - share) * slow.power_w))
+    return Mix(parts, seconds)
 
 
-def best_fixed(frontier: Frontier, rows: Sequence[IntervalRecord], seconds: float) -> Mix:
+def _fixed(frontier: Frontier, rows: Sequence[IntervalRecord], seconds: float) -> Mix:
     host_power_w = math.fsum(row.host_energy_j for row in rows) / seconds
-    return _least(hosted(frontier, host_power_w), math.fsum(row.units for row in rows), seconds)
+    return best_fixed(hosted(frontier, host_power_w), math.fsum(row.units for row in rows), seconds)
 
 
-def _least(frontier: Frontier, units: float, seconds: float) -> Mix:
-    hull, rate = frontier.hull, units / seconds
-    for fast, slow in pairwise(hull):
-        if slow.rate <= rate <= fast.rate:
-            share = (rate - slow.rate) / (fast.rate - slow.rate)
-            parts = ((fast, seconds * share * fast.power_w), (slow, seconds * (1.0 - share) * slow.power_w))
-            return Mix(parts)
-    only = hull[0] if rate > hull[0].rate else hull[-1]
-    return Mix(((only, units * only.joules_per_unit),))
+def _first(lengths: Sequence[float], seconds: float) -> list[float]:
+    """Of each length as much as lies within the first so many ``seconds`` of all of them."""
+    left, found = seconds, []
+    for length in lengths:
+        found.append(min(length, max(left, 0.0)))
+        left -= length
+    return found
 
 
 def _hosted(point: OperatingPoint, host_power_w: float) -> OperatingPoint:

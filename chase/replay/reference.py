@@ -7,8 +7,8 @@ Notation:
     r, P    rate and power of a point of the frontier, the host's power in P            [units/s], [W]
 
 full power       P_0 * integral of c over U / r_0 seconds, its own and shorter time
-fixed            E*(U, S) * mean of c over S: one setting, or a constant mix of two hull neighbours, in S seconds. What
-                 draws the same all along pays the mean, so the timing of a run is what its grams are below this.
+fixed            E*(U, S) * mean of c over the time that it takes: one setting, or a constant mix of two neighbours on
+                 the hull, in S seconds at the most (``chase.accounting``). The timing of a run is what its grams are below this.
 optimum          ``zeus_core.budget`` with the true prices up to the time allowed: nobody who keeps to that emits less
 suspend-resume   the same with two levels only, full power and a pause that draws ``paused_w``
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from chase.accounting import hosted, least_energy_j
+from chase.accounting import best_fixed, hosted
 from chase.pricing import J_PER_KWH, grams_of
 from chase.replay.trace import Trace
 from zeus_core.budget import Levels, Slots, solve
@@ -56,12 +56,9 @@ class Reference:
         return self.at(self.frontier.reference)
 
     def fixed(self, seconds: float) -> Cost:
-        """The best fixed setting that takes so long; where even the slowest takes less, that one."""
-        frontier = hosted(self.frontier, self.host_w)
-        energy_j = least_energy_j(frontier, self.units, seconds)
-        taken_s = min(seconds, self.units * frontier.frugal.seconds_per_unit)
-        power_w = energy_j / taken_s
-        return Cost(taken_s, energy_j, self.grams(power_w, taken_s), power_w)
+        """The best fixed setting that takes no longer."""
+        found = best_fixed(hosted(self.frontier, self.host_w), self.units, seconds)
+        return Cost(found.seconds, found.energy_j, self.grams(found.power_w, found.seconds), found.power_w)
 
     def optimum(self, seconds: float) -> Cost:
         """Of all ways to do it within so many seconds the one of least grams."""

@@ -10,7 +10,7 @@ from account_cases import T0, THREE, frontiers, jobs, standstill, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.accounting import hosted, least_energy_j, reprice, summarise
+from chase.accounting import best_fixed, hosted, reprice, summarise
 from chase.pricing import Paid
 from chase.records import IntervalRecord
 from providers.base import Series
@@ -101,8 +101,8 @@ def test_a_host_beside_the_gpus_is_the_same_as_within_them(chosen, host_power_w,
 def test_least_energy_with_a_host_is_not_more_than_the_host_beside_the_least(chosen, host_power_w, relative, units):
     """A slow point that saves GPU energy may cost more of the host than it saves; the hull with the host knows that."""
     seconds = units / (relative * chosen.fastest.rate)
-    together = least_energy_j(hosted(chosen, host_power_w), units, seconds)
-    apart = least_energy_j(chosen, units, seconds) + host_power_w * seconds
+    together = best_fixed(hosted(chosen, host_power_w), units, seconds).energy_j
+    apart = best_fixed(chosen, units, seconds).energy_j + host_power_w * seconds
     assert together <= apart * (1 + 1e-9)
 
 
@@ -216,7 +216,7 @@ def test_money_is_split_as_grams_are():
         )
     ]
     summary = summarise(rows, THREE)
-    fixed = least_energy_j(THREE, 2000, 2250) * (1000 * -0.1 + 1250 * 0.5) / 2250
+    fixed = best_fixed(THREE, 2000, 2250).energy_j * (1000 * -0.1 + 1250 * 0.5) / 2250
     assert summary.cost == pytest.approx(-300 / 3.6e4 + 240 / 7.2e3)
     assert summary.saved_cost == pytest.approx(60e3 * 0.5 / J_PER_KWH)
     assert summary.timing_cost == pytest.approx(fixed / J_PER_KWH - summary.cost)

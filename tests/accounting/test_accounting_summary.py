@@ -8,7 +8,7 @@ from account_cases import THREE, frontier, frontiers, jobs, standstill, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.accounting import least_energy_j, summarise
+from chase.accounting import best_fixed, summarise
 from providers.base import Kind
 
 J_PER_KWH = 3.6e6
@@ -49,7 +49,7 @@ def test_a_constant_intensity_leaves_nothing_to_timing(job):
     summary = summarise(rows, chosen)
     pue = rows[0].grams / (rows[0].energy_j * 250.0 / J_PER_KWH)
     seconds = sum((row.end - row.start).total_seconds() for row in rows)
-    loss_j = summary.energy_j - least_energy_j(chosen, summary.units, seconds)
+    loss_j = summary.energy_j - best_fixed(chosen, summary.units, seconds).energy_j
     assert summary.timing_grams == close(-loss_j * pue * 250.0 / J_PER_KWH, summary.grams)
     assert summary.timing_grams <= 1e-5 * summary.grams
 
@@ -191,7 +191,7 @@ def test_pue_scales_every_gram():
 def test_no_fixed_setting_or_mix_beats_the_least_energy(chosen, relative_rate, units):
     """E* is a lower bound for every pair of settings that does the work in the time, and some mix attains it."""
     seconds = units / (relative_rate * chosen.fastest.rate)
-    least = least_energy_j(chosen, units, seconds)
+    least = best_fixed(chosen, units, seconds).energy_j
     for fast in chosen.points:
         for slow in chosen.points:
             if slow.rate <= units / seconds <= fast.rate and slow.rate < fast.rate:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.accounting import hosted, least_energy_j
+from chase.accounting import best_fixed, hosted
 from chase.course import merged, of_plan, of_policy, outcome
 from chase.horizon import J_PER_KWH, Horizon
 from chase.policy import Grid, PolicyInput, Progress, Rules, allowance, planned
@@ -119,14 +119,16 @@ class TestOfAPlan:
 class TestOutcome:
     @given(inputs)
     def test_the_saving_is_what_the_definitions_say(self, given_):
-        """Full power over its own time line, and the least fixed energy spread evenly until the end, by the second."""
+        """Full power over its own time line, and the least fixed energy over the time that it takes, by the second."""
         course = plan(given_)
         found, units, seconds = come_to(course, given_), course.units, course.seconds
         full = FRONTIER.reference
         at_full_w = full.power_w + given_.host_w
         reference = at_full_w * priced_s(given_.horizon, units * full.seconds_per_unit)
-        fixed_w = least_energy_j(hosted(FRONTIER, given_.host_w), units, seconds) / seconds
-        fixed = fixed_w * priced_s(given_.horizon, seconds)
+        frugal = hosted(FRONTIER, given_.host_w).frugal
+        least = best_fixed(hosted(FRONTIER, given_.host_w), units, seconds)
+        runs_s = min(seconds, units * frugal.seconds_per_unit)
+        fixed = least.energy_j / runs_s * priced_s(given_.horizon, runs_s)
         near = {"rel": 1e-6, "abs": 1e-6 * at_full_w * seconds * 900 / J_PER_KWH}
         assert found.reference == pytest.approx(reference, **near)
         assert found.fixed == pytest.approx(fixed, **near)
