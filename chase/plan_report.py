@@ -19,10 +19,10 @@ from zeus_core.frontier import Frontier
 
 DENOMINATORS = (
     "Expected, of what is still to be done. reference_* is the same work at the full-power point of the frontier from"
-    " now on, over its own, shorter time line; shares of savings are of it. efficiency_* is what the best fixed setting"
-    " that ends at the same time, or before, would save; timing_* is the rest. *_low and *_high are what it comes to if"
-    " all prices come at their 10 or 90 % quantile. slowdown is of all of the job that this service has seen. Grams and cost are"
-    " of GPUs and host, times PUE."
+    " now on, over its own, shorter time line; shares of savings are of it. efficiency_* is what the best fixed"
+    " setting that ends at the same time, or before, would save; timing_* is the rest. *_low and *_high are what it"
+    " comes to if all prices come at their 10 or 90 % quantile. slowdown is of all of the job that this service has"
+    " seen. Grams and cost are of GPUs and host, times PUE."
 )
 _FOLLOWED = frozenset({"plan", "dwell", "hysteresis", "late"})
 _LATE_S = 1.0  # less is rounding

@@ -22,9 +22,9 @@ _DENOMINATORS = (
     " line; *_by_interval prices each unit of it at the moment of ours instead. Time without progress, or without a"
     " frontier, an intensity or a price, counts the same on both sides. Percentages of savings are of reference_grams"
     " (reference_cost); slowdown is of the reference's time for the compared work. efficiency_* is what the best fixed"
-    " setting that ends when we did, or before, would have saved; timing_* is the rest and carries the frontier's error."
-    " *_sd is one standard deviation. Grams and cost are of GPUs and host, times PUE; the host's energy is configured, not"
-    " measured."
+    " setting that ends when we did, or before, would have saved; timing_* is the rest and carries the frontier's"
+    " error. *_sd is one standard deviation. Grams and cost are of GPUs and host, times PUE; the host's energy is"
+    " configured, not measured."
 )
 
 
