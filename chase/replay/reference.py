@@ -8,7 +8,7 @@ Notation:
 
 full power       P_0 * integral of c over U / r_0 seconds, its own and shorter time
 fixed            E*(U, S) * mean of c over the time that it takes: one setting, or a constant mix of two neighbours on
-                 the hull, in S seconds at the most (``chase.accounting``). A run's timing is what it emits less than this.
+                 the hull, in S seconds at the most (``chase.accounting``). A run's timing is by how much it emits less.
 optimum          ``zeus_core.budget`` with the true prices up to the time allowed: nobody who keeps to that emits less
 suspend-resume   the same with two levels only, full power and a pause that draws ``paused_w``
 """
