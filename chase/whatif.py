@@ -14,7 +14,7 @@ from chase.errors import ConfigError
 from chase.horizon import GRAMS, J_PER_KWH, Horizon
 from chase.plan_report import NoPlan, after, figures, slowdown
 from chase.policy import PolicyInput, Rules, allowance, planned
-from chase.prices_ahead import CARBON, MONEY
+from chase.prices_ahead import BOTH, CARBON, MONEY
 from zeus_core.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 REGION, DEADLINE, MINIMISE, CARBON_PRICE = "region", "deadline", "minimise", "carbon_price_per_kg"
 _RULES = tuple(rule.name for rule in fields(Rules))
+_ONLY = {"eta": ("name", "chase"), MINIMISE: ("name", "budget"), CARBON_PRICE: ("minimise", BOTH)}
 _LATE_S = 1.0  # less is rounding
 
 Known = Callable[
@@ -166,7 +167,13 @@ def _checked(now: Now, changes: Mapping[str, Any]) -> PolicyConfig:
     wishes = {"name" if key == "policy" else key: value for key, value in changes.items() if key != REGION}
     if wishes.get(DEADLINE) is not None and now.given.progress.units_left is None:
         raise ConfigError("a deadline needs a job whose length is known: it registered without total_units")
-    return job_policy(Config(), None, {**rules, **now.wishes, **wishes})
+    chosen = job_policy(Config(), None, {**rules, **now.wishes, **wishes})
+    for key, (of, needed) in _ONLY.items():
+        found = getattr(chosen, of)
+        if key in changes and found != needed:
+            what = "policy" if of == "name" else of
+            raise ConfigError(f"{key} has no say under {what} {found}: it is for {what} {needed}; name that, too")
+    return chosen
 
 
 def _changed(now: Now, changes: Mapping[str, Any], chosen: PolicyConfig) -> PolicyInput:

@@ -285,6 +285,15 @@ WRONG = {
     "over": (["--deadline", "2026-02-01"], "2026-02-01 is already over"),
     "no region": (["--region", "atlantis"], "atlantis"),
     "crossed": (["--min-power-limit", "250", "--max-power-limit", "200"], "min_power_limit_w 250 is above"),
+    "eta of another": (["--eta", "0.5"], "eta has no say under policy budget: it is for policy chase; name that, too"),
+    "a price of carbon alone": (
+        ["--carbon-price-per-kg", "0.1"],
+        "carbon_price_per_kg has no say under minimise carbon: it is for minimise both",
+    ),
+    "prices without a plan": (
+        ["--policy", "threshold", "--minimise", "carbon"],
+        "minimise has no say under policy threshold: it is for policy budget",
+    ),
     "too many": (["--max-slowdown", ",".join(["0.1"] * 65)], "65 combinations"),
 }
 
