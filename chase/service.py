@@ -118,6 +118,7 @@ class Service:
         gpus = f"{len(self.controller.gpus)} {self.system.kind} GPU(s)"
         text = f"chase {__version__} on {gpus}, region {self.loaded.region.id}"
         self.events("started", "info", text, socket=str(service.socket_path), db=str(service.db_path), pid=os.getpid())
+        self._doubt(self.loaded)
         stopped = partial(self.events, "stopped", "info", "stopped")
         self._cleanup.insert(self._cleanup.index(self.store.close) + 1, stopped)
         self._notify("READY=1")
@@ -207,6 +208,11 @@ class Service:
         if kept:
             text += f"; these need a restart and are as before: {', '.join(kept)}"
         self.events("reloaded", "warning" if kept else "info", text)
+        self._doubt(loaded)
+
+    def _doubt(self, loaded: Loaded) -> None:
+        for text in loaded.doubts(self.clock.now()):
+            self.events("config-doubt", "warning", text)
 
     # -- parts --------------------------------------------------------------------------------------------------------
 

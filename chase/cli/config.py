@@ -13,7 +13,8 @@ from chase.cli import options
 from chase.cli.checks.sources import can_be_asked, missing_tokens
 from chase.cli.output import Column, Form, emit, emit_json, emit_rows, human, say
 from chase.clock import SystemClock
-from chase.config import Loaded, load, load_region, origin_rows
+from chase.config import Config, Loaded, job_policy, load, load_region, origin_rows
+from chase.config.checks import policy_doubts
 from chase.config.layers import read_toml
 from chase.errors import ConfigError
 from providers.session import Session
@@ -89,16 +90,19 @@ def check(ctx: click.Context, *, file: Path | None, region: str | None, as_json:
 
 
 def _checked(file: Path | None, region: str | None) -> dict[str, Any]:
+    clock = SystemClock()
+    now = clock.now()
     if file is not None and isinstance(read_toml(file).data.get("region"), dict):
         found, files = load_region(file), [str(file)]
+        doubts = [f"{file}: policy.{text}" for _, text in policy_doubts(job_policy(Config(), found, {}), found, now)]
     else:
         loaded = load(service_file=file, region=region)
-        found, files = loaded.region, _files(loaded)
-    given: dict[str, Any] = {"session": Session(), "clock": SystemClock()}
+        found, files, doubts = loaded.region, _files(loaded), loaded.doubts(now)
+    given: dict[str, Any] = {"session": Session(), "clock": clock}
     sources_of(found, **given)  # raises for options that a source does not have
     prices_of(found, **given)
     problems = [f"region {found.id}, source {finding.found}" for finding in missing_tokens(found)]
-    return {"ok": can_be_asked(found), "files": files, "problems": problems}
+    return {"ok": can_be_asked(found), "files": files, "problems": [*problems, *doubts]}
 
 
 def _files(loaded: Loaded) -> list[str]:

@@ -1,12 +1,14 @@
-"""Combinations of settings that cannot be meant: each is good alone, together they are not."""
+"""Combinations of settings that cannot be meant: each is good alone, together they are not. And what may not be meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from chase.config.fields import is_loopback, is_percentile, split_address
 from chase.config.models import Config, PolicyConfig
 from chase.config.problems import show
+from chase.config.regions import RegionConfig
 
 Clash = tuple[tuple[str, ...], str]  # the dotted keys, and what to do
 
@@ -32,6 +34,18 @@ def policy_clashes(policy: PolicyConfig) -> Iterator[Clash]:
         keys = ("policy.min_power_limit_w", "policy.max_power_limit_w")
         text = f"min_power_limit_w {low_w:g} is above max_power_limit_w {high_w:g}"
         yield keys, f"{text}; lower the first or raise the second"
+
+
+def policy_doubts(policy: PolicyConfig, region: RegionConfig, now: datetime) -> Iterator[tuple[str, str]]:
+    """Settings of a policy in force in a region that do nothing there, each with what happens instead and the fix."""
+    if policy.name != "budget":
+        return
+    if policy.minimise != "carbon" and not region.prices:
+        found = f"minimise {show(policy.minimise)}: region {region.id} has no [[prices]], so carbon alone is made least"
+        yield "policy.minimise", f"{found}; give the region a source of prices, or leave minimise away"
+    if policy.deadline is not None and policy.deadline <= now:
+        found = f"deadline {show(policy.deadline)} is over, so jobs run at full speed"
+        yield "policy.deadline", f"{found}; give a later one, or max_slowdown in its place"
 
 
 def _rank(threshold: float | str) -> float:

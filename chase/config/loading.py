@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from chase.config.checks import Clash, clashes, policy_clashes
+from chase.config.checks import Clash, clashes, policy_clashes, policy_doubts
 from chase.config.layers import Layer, environment_layer, flag_layer, merge, read_toml, toml_value
 from chase.config.models import Config, PolicyConfig, default_run_dir, default_state_dir
 from chase.config.problems import Problem, from_validation, refuse
@@ -45,6 +46,11 @@ class Loaded:
     service_file: Path | None
     region_file: Path
     _asked: Mapping[str, Any] = field(repr=False)
+
+    def doubts(self, now: datetime) -> list[str]:
+        """What is good and may not be meant: where it is set, what it comes to, and the fix."""
+        found = policy_doubts(job_policy(self.config, self.region, {}), self.region, now)
+        return [f"{self.origin[key]}: policy.{text}" for key, text in found]
 
     def again(self) -> Loaded:
         """The same files, environment and flags, read now."""

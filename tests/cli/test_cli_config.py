@@ -119,6 +119,38 @@ def test_check_takes_a_service_file_or_a_region_file(run, tmp_path):
     assert document == {"ok": True, "files": [str(region)], "problems": document["problems"]}
 
 
+DOUBTS = {
+    "a deadline that is over": (
+        "deadline = 2026-01-01T00:00:00Z",
+        "gb",
+        (
+            ":3: policy.deadline 2026-01-01 00:00:00+00:00 is over, so jobs run at full speed; give a later one, or"
+            " max_slowdown in its place"
+        ),
+    ),
+    "money without prices": (
+        'minimise = "money"',
+        "za",
+        (
+            ':3: policy.minimise "money": region za has no [[prices]], so carbon alone is made least; give the region a'
+            " source of prices, or leave minimise away"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_check_tells_what_can_hardly_be_meant(run, tmp_path, doubt):
+    """Where it is set, what it comes to, and the fix; the file can be used all the same."""
+    line, region, text = DOUBTS[doubt]
+    path = tmp_path / "mine.toml"
+    path.write_text(f"[policy]\n# mine\n{line}\n")
+    result = run("config", "check", path, "--region", region, env={"ELECTRICITYMAPS_TOKEN": SECRET})
+    assert (result.exit_code, result.stderr) == (0, f"{path}{text}\n")
+    path.write_text(f'[policy]\nname = "off"\n{line}\n')
+    assert run("config", "check", path, "--region", region, env={"ELECTRICITYMAPS_TOKEN": SECRET}).stderr == ""
+
+
 @pytest.mark.parametrize(
     "text", ["[service]\nmode = 'sideways'\n", "[servise]\n", "not toml at all", "[region]\nid = 'X Y'\n"]
 )

@@ -126,6 +126,16 @@ class TestReload:
         until(lambda: service.system.gpus()[0].power_limit_w() < 300, "the new policy rules")
         assert "reloaded" in codes(service)
 
+    def test_what_can_hardly_be_meant_is_said(self, start, tmp_path):
+        """A deadline that is over stops nothing, and the log names it."""
+        service = start()
+        assert "config-doubt" not in codes(service)
+        service._again = lambda: loaded(tmp_path, **{"policy.deadline": datetime(2020, 1, 1, tzinfo=UTC)})
+        service.reload()
+        with Reader(service.config.service.db_path) as log:
+            event = next(event for event in log.events() if event.code == "config-doubt")
+        assert event.message.startswith("flag: policy.deadline 2020-01-01 00:00:00+00:00 is over")
+
     def test_a_faulty_file_changes_nothing(self, start):
         """The old configuration stays in force, and the event names the fault."""
         service = start()
