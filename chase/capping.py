@@ -8,10 +8,11 @@ from dataclasses import replace
 from chase.events import EventLog
 from chase.frontiers import original_w
 from chase.jobs import Job
-from chase.node_cap import Fitted, Member, Part, Place, breaks_budget, fitted, parts
+from chase.node_cap import UNTOUCHED, Fitted, Member, Part, Place, breaks_budget, fitted, parts
 from chase.policy import PROFILING, Choice, PolicyInput, under_cap
 from chase.wishes import joint_wishes
 from zeus_core.actuation.base import GpuState
+from zeus_core.frontier import Setting
 
 Weighed = tuple[PolicyInput, Choice]
 
@@ -59,6 +60,25 @@ class CapKeeper:
             self._events("cap-beats-budget", "warning", text, job_id=member.id, once=True)
         given = replace(member.given, capped=place.setting, cap_note=_note(place, fit, cap_w, beaten))
         return given, under_cap(given, member.choice)
+
+
+def held(jobs: Iterable[Job], weighed: Mapping[str, Weighed], states: Mapping[str, GpuState]) -> dict[str, Weighed]:
+    """Where a cap cannot be worked out: each job no higher than it was, and one that is new at its lowest limit.
+
+    If the last tick kept the cap, so does this one.
+    """
+    found = {}
+    for job in jobs:
+        given, choice = weighed[job.id]
+        lowest_w = max((states[uuid].min_w or 0.0 for uuid in job.gpus if uuid in states), default=0.0)
+        before_w = lowest_w if job.setting is None else job.setting.power_limit_w
+        wish_w = None if choice.setting is None else choice.setting.power_limit_w
+        if choice.code in UNTOUCHED or before_w is None or (wish_w is not None and wish_w <= before_w):
+            continue
+        note = f"max_node_power_w cannot be worked out in this tick: {before_w:g} W is no more than before"
+        given = replace(given, capped=Setting(power_limit_w=before_w), cap_note=note)
+        found[job.id] = given, under_cap(given, choice)
+    return found
 
 
 def members(

@@ -14,7 +14,7 @@ from typing import Any
 
 from chase import policy
 from chase.accounting import JobSummary
-from chase.capping import CapKeeper, members
+from chase.capping import CapKeeper, held, members
 from chase.clock import Clock
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
 from chase.errors import ChaseError
@@ -323,9 +323,9 @@ class Controller:
             groups = members(self.jobs, weighed, self._hardware.states, self._hardware.unable, host_w)
             return self._cap.keep(control.max_node_power_w, groups, control.interval_s)
         except Exception as error:  # noqa: BLE001  as above
-            text = f"max_node_power_w is not kept: {type(error).__name__}: {error}"
+            text = f"max_node_power_w: no job draws more than before: {type(error).__name__}: {error}"
             self.events("node-cap-failed", "error", text, once=True)
-            return {}
+            return held(self.jobs, weighed, self._hardware.states)
 
     @contextmanager
     def _alone_at_fault(self, job: Job) -> Iterator[None]:

@@ -37,7 +37,7 @@ STAGES = 3
 _LIMITS = 9  # power limits that are tried where nothing is known of them
 _KEPT = 1.05  # a way that fits is kept while it costs no more than this times the best
 _LEAST = 1e-3  # of the worth of the work: where a plan is indifferent, what it wished for is nearer
-_UNTOUCHED = frozenset({"barred", "hold-off", "off"})
+UNTOUCHED = frozenset({"barred", "hold-off", "off"})
 _ROUNDING_W = 1e-6
 
 
@@ -143,7 +143,7 @@ def _part(members: tuple[Member, ...], tick_s: float) -> Part:
     """What is known of one job by itself, else its power limits."""
     only = members[0]
     point = _point(only) if len(members) == 1 else None
-    if any(member.bound or member.choice.code in _UNTOUCHED for member in members):
+    if any(member.bound or member.choice.code in UNTOUCHED for member in members):
         return Part(members, (_as_limited(members),))
     if point is not None and only.given.frontier is not None:
         return _known(only, only.given.frontier, point, tick_s)

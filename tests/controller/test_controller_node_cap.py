@@ -383,3 +383,27 @@ class TestBeyondWishes:
         observe.run(10)
         assert [(d.job_id, d.code, d.power_limit_w) for d in observe.decisions()] == wanted
         assert observe.limits == [300.0, 300.0]
+
+
+class TestFaults:
+    def test_what_cannot_be_worked_out_is_kept_all_the_same(self, make_bench, monkeypatch):
+        """A fault leaves each job at no more than before and a new one at its lowest; afterwards the cap is fitted anew."""
+        bench = make_bench(gpus=3, control__max_node_power_w=620.0)
+        start(bench, (0,), (1,))
+        bench.run(20)
+        before = [gpu.power_limit_w() for gpu in bench.gpus]
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("for the test")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(bench.controller._cap, "keep", broken)
+            bench.register(2, job_id=IDS[2], policy=FAST)
+            bench.run(20)
+            lowest_w = bench.gpus[2].power_limits().min_w
+            assert [gpu.power_limit_w() for gpu in bench.gpus] == [*before[:2], lowest_w]
+            assert last(bench, IDS[2]).reason.startswith("max_node_power_w cannot be worked out in this tick: ")
+            assert bench.codes().count("node-cap-failed") == 1
+        bench.run(20)
+        assert 590.0 < expected_w(bench) <= 620.0
+        assert explain(last(bench, IDS[2])).same
