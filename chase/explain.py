@@ -10,7 +10,7 @@ from typing import Any
 from chase.errors import StoreError
 from chase.figures import duration
 from chase.horizon import GRAMS, Horizon
-from chase.policy import Candidate, Choice, Grid, PolicyInput, choose, planned
+from chase.policy import NODE_CAP, Candidate, Choice, Grid, PolicyInput, choose, planned
 from chase.records import DecisionRecord
 from zeus_core.frontier import Setting
 
@@ -36,7 +36,8 @@ class Explanation:
             *_grid_lines(self.given),
             *_before_lines(self.given),
             *_plan_lines(self.given),
-            *_candidate_lines(self.again, _cost_title(self.given)),
+            *_candidate_lines(self.again, self.given),
+            *_cap_lines(self.again),
             *_switch_lines(self.given),
             *_applied_lines(record),
             f"  retaken {'from these inputs: the same choice' if self.same else f'DIFFERENTLY: {self.again.reason}'}",
@@ -128,21 +129,28 @@ def _unit(horizon: Horizon) -> str:
     return "g" if horizon.unit == GRAMS else horizon.unit
 
 
-def _cost_title(given: PolicyInput) -> str:
-    """A plan's costs are per hour: what a setting draws less what its work is worth."""
-    horizon = given.horizon if given.rules.name == "budget" else None
-    return "cost" if horizon is None else f"{_unit(horizon)}/h"
-
-
-def _candidate_lines(choice: Choice, cost: str) -> list[str]:
+def _candidate_lines(choice: Choice, given: PolicyInput) -> list[str]:
+    """With a mark at the one that was wished for, which is the one chosen unless the node's cap has a say."""
     if not choice.candidates:
         return []
+    horizon = given.horizon if given.rules.name == "budget" else None
+    cost = "cost" if horizon is None else f"{_unit(horizon)}/h"
     lines = [f"  weighed   setting        s/unit      J/unit      W  slowdown  {cost:>10}"]
-    return lines + [_candidate_line(candidate, choice.setting) for candidate in choice.candidates]
+    wished = choice.setting if choice.wished is None else choice.wished
+    lines += [_candidate_line(candidate, wished) for candidate in choice.candidates]
+    if horizon is not None and any(candidate.cost is not None for candidate in choice.candidates):
+        lines.append(f"          {cost}: what it draws in an hour less mu times the work done in it; the least is best")
+    return lines
 
 
-def _candidate_line(candidate: Candidate, chosen: Setting | None) -> str:
-    mark = "->" if candidate.setting == chosen else "  "
+def _cap_lines(choice: Choice) -> list[str]:
+    if choice.code != NODE_CAP:
+        return []
+    return [f"  capped  to {_setting(choice.setting)} by the node's cap, in place of {_setting(choice.wished)}"]
+
+
+def _candidate_line(candidate: Candidate, wished: Setting | None) -> str:
+    mark = "->" if candidate.setting == wished else "  "
     power_w = candidate.joules_per_unit / candidate.seconds_per_unit
     cost = f"{candidate.cost:11.4g}" if candidate.cost is not None else "          -"
     return (

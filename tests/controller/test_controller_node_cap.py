@@ -387,7 +387,7 @@ class TestBeyondWishes:
 
 class TestFaults:
     def test_what_cannot_be_worked_out_is_kept_all_the_same(self, make_bench, monkeypatch):
-        """A fault leaves each job at no more than before and a new one at its lowest; afterwards the cap is fitted anew."""
+        """A fault leaves each job at no more than before, a new one at its lowest; then the cap is fitted anew."""
         bench = make_bench(gpus=3, control__max_node_power_w=620.0)
         start(bench, (0,), (1,))
         bench.run(20)
@@ -407,3 +407,13 @@ class TestFaults:
         bench.run(20)
         assert 590.0 < expected_w(bench) <= 620.0
         assert explain(last(bench, IDS[2])).same
+
+    def test_explain_shows_what_was_wished_for_and_what_the_cap_left(self, make_bench):
+        """The mark stays at the best of what was weighed."""
+        bench = make_bench(gpus=2, control__max_node_power_w=460.0)
+        start(bench, (0,), (1,))
+        bench.run(10)
+        capped = next(d for d in bench.decisions() if d.code == "node-cap")
+        lines = explain(capped).lines()
+        assert "  capped  to 250 W by the node's cap, in place of 300 W" in lines
+        assert [line.split()[1] for line in lines if line.strip().startswith("->")] == ["300"]
