@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+
+import click
+
+from chase.cli import main
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -29,6 +34,16 @@ def section(text: str, title: str) -> str:
 def rows(text: str) -> list[list[str]]:
     """The cells of every table row."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def parsed(args: Sequence[str]) -> None:
+    """A call of chase as the shell would hand it over, without running it: a command belongs to its group."""
+    command, context = main, click.Context(main, info_name="chase", **main.context_settings)
+    while isinstance(command, click.Group):
+        command, args = command.get_command(context, args[0]), args[1:]
+        assert command is not None
+    if args:
+        command.make_context(command.name, list(args), parent=context)
 
 
 def quoted(cell: str) -> list[str]:

@@ -9,9 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
-from pages import ROOT, examples, page
+from pages import ROOT, examples, page, parsed
 
 from chase.cli import main
 from chase.config import load
@@ -34,16 +33,6 @@ def commands(text: str) -> list[list[str]]:
         calls = [words[index + 1 :] for index in at if index + 1 < len(words) and words[index + 1] in main.entries]
         found += calls[:1]
     return found
-
-
-def parsed(args: list[str]) -> None:
-    """As the shell would hand it over, without running it."""
-    command, context = main, click.Context(main, info_name="chase", **main.context_settings)
-    while isinstance(command, click.Group):
-        command, args = command.get_command(context, args[0]), args[1:]
-        assert command is not None
-    if args:
-        command.make_context(command.name, list(args), parent=context)
 
 
 @pytest.mark.parametrize("args", [*commands(PAGE), *(call for text in UNITS.values() for call in commands(text))])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-import click
-from pages import page
+from pages import page, parsed
 
-from chase.cli import main
 from chase.cli.replay import replay
 from chase.replay.cell import CLOSED, FORECASTS
 from chase.replay.results import Results
@@ -21,9 +19,7 @@ def test_each_command_on_the_page_is_understood():
     lines = re.findall(r"^\$ (chase .*)$", PAGE, flags=re.MULTILINE)
     assert len(lines) >= 3
     for line in lines:
-        name, *args = shlex.split(line)[1:]
-        command = main.get_command(click.Context(main), name)
-        command.make_context(name, args)
+        parsed(shlex.split(line)[1:])
 
 
 def test_each_option_on_the_page_is_one():
