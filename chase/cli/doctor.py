@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from chase import __version__, unixhttp
+from chase import __version__
 from chase.build import system_of
 from chase.cli import options
 from chase.cli.checks import actuation, gpus, node, sources
 from chase.cli.checks.finding import Finding, State, guarded
+from chase.cli.daemon import socket_path
 from chase.cli.output import emit_json, emit_lines, emit_marked
 from chase.cli.where import database
 from chase.clock import SystemClock
@@ -53,7 +54,8 @@ def doctor(
     """
     loaded, findings = _configuration(config_file, region)
     if loaded is not None:
-        findings += _checks(loaded, database(db_file, config_file), socket_file, online=online, probe=probe_setter)
+        places = database(db_file, config_file), socket_path(socket_file, config_file)
+        findings += _checks(loaded, *places, online=online, probe=probe_setter)
     findings += [*guarded("clock", node.clock), *guarded("other-power-daemons", node.rivals)]
     ok = all(finding.state is not State.FAIL for finding in findings)
     if as_json:
@@ -72,7 +74,7 @@ def _configuration(config_file: Path | None, region: str | None) -> tuple[Loaded
     return loaded, [Finding("config", State.OK, found)]
 
 
-def _checks(loaded: Loaded, db: Path, socket_file: Path | None, *, online: bool, probe: bool) -> list[Finding]:
+def _checks(loaded: Loaded, db: Path, socket: Path, *, online: bool, probe: bool) -> list[Finding]:
     config = loaded.config
     return [
         *_gpus(config, probe=probe),
@@ -80,14 +82,9 @@ def _checks(loaded: Loaded, db: Path, socket_file: Path | None, *, online: bool,
         *guarded("actuator", lambda: actuation.reachable(config)),
         *guarded("leftovers", lambda: actuation.leftovers(config)),
         *guarded("database", lambda: node.database(db)),
-        *guarded("service", lambda: node.service(socket_file or _socket(config))),
+        *guarded("service", lambda: node.service(socket)),
         *guarded("source", lambda: sources.configured(loaded, SystemClock(), online=online)),
     ]
-
-
-def _socket(config: Config) -> Path:
-    configured = config.service.socket_path
-    return configured if configured.exists() else unixhttp.default_socket()
 
 
 def _gpus(config: Config, *, probe: bool) -> list[Finding]:

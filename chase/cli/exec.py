@@ -10,8 +10,10 @@ import click
 
 from chase import launch
 from chase.cli import options, times
-from chase.cli.output import is_verbose
+from chase.cli.daemon import socket_path
+from chase.cli.output import is_verbose, say
 from chase.client.messages import Terms
+from chase.errors import ConfigError
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -74,6 +76,7 @@ def _gpus(ctx: click.Context, param: click.Parameter, value: str | None) -> list
 @click.option("--profile", metavar="NAME", help="A published power and speed curve, in place of measuring one.")
 @click.option("--region", metavar="REGION", help="Its grid region: it must be the region that the service polls.")
 @options.socket_option
+@options.config_option
 @options.verbose_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
 @click.pass_context
@@ -90,6 +93,7 @@ def exec_(
     profile: str | None,
     region: str | None,
     socket_file: Path | None,
+    config_file: Path | None,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND as one job of the service: register it, pass its signals and its exit status through, sum it up.
@@ -110,4 +114,14 @@ def exec_(
         profile=profile,
     )
     level = logging.INFO if is_verbose() else logging.WARNING
-    ctx.exit(launch.run(command, name=name, gpus=gpus, terms=terms, socket=socket_file, level=level))
+    socket = _socket(socket_file, config_file)
+    ctx.exit(launch.run(command, name=name, gpus=gpus, terms=terms, socket=socket, level=level))
+
+
+def _socket(socket_file: Path | None, config_file: Path | None) -> Path | None:
+    """A file that cannot be used is no reason not to train."""
+    try:
+        return socket_path(socket_file, config_file)
+    except ConfigError as error:
+        say(f"chase exec: {error}; the service is looked for in the usual places")
+        return None

@@ -9,6 +9,7 @@ import click
 
 from chase import unixhttp
 from chase.cli import jobref, options, times
+from chase.cli.daemon import socket_path
 from chase.cli.output import emit, utc
 from chase.errors import ChaseError
 
@@ -29,9 +30,18 @@ _MODES = ("speed-first", "efficiency-first", "off", "none")
 )
 @click.option("--job", metavar="JOB", help="Only this job (id, its beginning, or name) and not the whole node.")
 @options.socket_option
+@options.config_option
 @options.json_option
 @options.verbose_option
-def hold(*, mode: str, until: str | None, job: str | None, socket_file: Path | None, as_json: bool) -> None:
+def hold(
+    *,
+    mode: str,
+    until: str | None,
+    job: str | None,
+    socket_file: Path | None,
+    config_file: Path | None,
+    as_json: bool,
+) -> None:
     """Hold the node, or one job, at MODE until a time, whatever the grid does.
 
     speed-first is the fastest setting, efficiency-first the most frugal one, off leaves the GPUs as they were found,
@@ -39,7 +49,7 @@ def hold(*, mode: str, until: str | None, job: str | None, socket_file: Path | N
     """
     if mode == "none" and until is not None:
         raise click.UsageError("'hold none' lifts a hold at once: leave out --until")
-    path = socket_file or unixhttp.default_socket()
+    path = socket_path(socket_file, config_file)
     end = _moment(until, path)
     job_id = jobref.find_running(path, job) if job else None
     if mode == "none":

@@ -11,6 +11,7 @@ import click
 
 from chase import unixhttp
 from chase.cli import options, times
+from chase.cli.daemon import socket_path
 from chase.cli.output import Column, Form, Row, emit_rows, human
 from chase.errors import TryLater
 from chase.figures import count
@@ -91,7 +92,7 @@ def jobs(
         emit_rows(_logged(since, db_file, config_file), _LOGGED_COLUMNS, form, none="No jobs in the database.")
         return
     try:
-        live = unixhttp.request(socket_file or unixhttp.default_socket(), "GET", "/v1/jobs")["jobs"]
+        live = unixhttp.request(socket_path(socket_file, config_file), "GET", "/v1/jobs")["jobs"]
     except TryLater as error:
         raise TryLater(f"{error}; 'chase jobs --all' reads the database without it") from error
     emit_rows(live, LIVE_COLUMNS, form, none="No jobs are under control.")

@@ -10,6 +10,7 @@ import click
 
 from chase import unixhttp
 from chase.cli import options
+from chase.cli.daemon import socket_path
 from chase.cli.jobs import LIVE_COLUMNS
 from chase.cli.output import Column, age, emit_json, emit_lines, emit_table, human
 
@@ -37,14 +38,15 @@ _HOLD_COLUMNS = (
     epilog=options.example("chase status", "chase status --json | jq .gpus"),
 )
 @options.socket_option
+@options.config_option
 @options.json_option
 @options.verbose_option
-def status(*, socket_file: Path | None, as_json: bool) -> None:
+def status(*, socket_file: Path | None, config_file: Path | None, as_json: bool) -> None:
     """Show what the service is doing now: its mode, the grid, the GPUs, the jobs and the holds.
 
     Exit code 75 means that no service answers.
     """
-    document = unixhttp.request(socket_file or unixhttp.default_socket(), "GET", "/v1/status")
+    document = unixhttp.request(socket_path(socket_file, config_file), "GET", "/v1/status")
     if as_json:
         emit_json(document)
         return

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from chase import unixhttp
 from chase.cli import main
 from chase.clock import ManualClock
 from chase.policy import Grid, PolicyInput, Rules, choose
@@ -38,6 +39,7 @@ def home(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CHASE_SOCKET", str(tmp_path / "nobody.sock"))
+    monkeypatch.setattr(unixhttp, "SYSTEM_SOCKET", tmp_path / "system.sock")
     monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     monkeypatch.delenv("ELECTRICITYMAPS_TOKEN", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -115,3 +115,16 @@ def test_every_option_after_the_command_is_the_commands(chase, arguments, printe
 def test_help_says_which_region_a_job_may_name(run):
     """Only the region that the service polls can be a job's."""
     assert "must be the region that the service polls" in " ".join(run("exec", "--help").stdout.split())
+
+
+def test_exec_with_a_file_that_cannot_be_used_says_so_and_runs(tmp_path):
+    """CHASE_CONFIG may be somebody's mistake; the training is not to pay for it."""
+    path = tmp_path / "mine.toml"
+    path.write_text("[servise]\n")
+    environment = {**os.environ, "CHASE_CONFIG": str(path)}
+    environment.pop("CHASE_SOCKET", None)
+    command = [sys.executable, "-m", "chase", "exec", "--", sys.executable, "-c", "print(6 * 7)"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "42\n")
+    assert f"{path}:1: servise" in done.stderr
+    assert "the service is looked for in the usual places" in done.stderr

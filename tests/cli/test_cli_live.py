@@ -36,6 +36,9 @@ def job(live):
     unixhttp.request(live.socket, "POST", f"/v1/jobs/{job_id}/end", {"reason": "done", "units_done": 10.0})
 
 
+ASKING = ("status", "jobs", "hold speed-first")
+
+
 def _status(live):
     return unixhttp.request(live.socket, "GET", "/v1/status")
 
@@ -47,6 +50,39 @@ def _until(what, patience_s=20.0):
         assert time.monotonic() < deadline, "the service did not get there"
         time.sleep(0.05)
     return found
+
+
+@pytest.mark.parametrize("named", ["CHASE_CONFIG", "--config", "in its usual place"])
+@pytest.mark.parametrize("command", ASKING)
+def test_the_service_is_found_by_its_own_file(run, live, home, command, named):
+    """The file that the service was started with is enough for those who ask it; CHASE_SOCKET goes before it."""
+    path = home / "xdg_config_home/chase/chase.toml" if named == "in its usual place" else home / "mine.toml"
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text(f'[service]\nrun_dir = "{live.socket.parent}"\n')
+    arguments = [*command.split(), *(["--config", path] if named == "--config" else [])]
+    env = {"CHASE_SOCKET": None, **({"CHASE_CONFIG": str(path)} if named == "CHASE_CONFIG" else {})}
+    assert run(*arguments, env=env).exit_code == 0
+    assert run(*arguments, env={**env, "CHASE_SOCKET": str(home / "nobody.sock")}).exit_code == 75
+
+
+@pytest.mark.parametrize("command", [*ASKING, "doctor"])
+def test_a_file_that_was_named_and_cannot_be_used_ends_it(run, tmp_path, monkeypatch, command):
+    """Another service is not asked in the place of the one that was meant."""
+    monkeypatch.delenv("CHASE_SOCKET")
+    path = tmp_path / "mine.toml"
+    path.write_text("[servise]\n")
+    result = run(*command.split(), "--config", path)
+    assert result.exit_code == (1 if command == "doctor" else 2)
+    assert f"{path}:1: servise" in result.stderr + result.stdout
+
+
+def test_a_file_that_sets_no_place_means_the_usual_one(run, live, home, monkeypatch):
+    """By default the place depends on who runs the service, who need not be who asks."""
+    monkeypatch.delenv("CHASE_SOCKET")
+    monkeypatch.setattr(unixhttp, "SYSTEM_SOCKET", live.socket)
+    path = home / "mine.toml"
+    path.write_text("[control]\ninterval_s = 5\n")
+    assert run("status", "--config", path).exit_code == 0
 
 
 def test_status_says_mode_grid_gpus_and_jobs(run, live, job):
