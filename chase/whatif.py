@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 REGION, DEADLINE, MINIMISE, CARBON_PRICE = "region", "deadline", "minimise", "carbon_price_per_kg"
 _RULES = tuple(rule.name for rule in fields(Rules))
-_ONLY = {"eta": ("name", "chase"), MINIMISE: ("name", "budget"), CARBON_PRICE: ("minimise", BOTH)}
 _LATE_S = 1.0  # less is rounding
 
 Known = Callable[
@@ -168,12 +167,23 @@ def _checked(now: Now, changes: Mapping[str, Any]) -> PolicyConfig:
     if wishes.get(DEADLINE) is not None and now.given.progress.units_left is None:
         raise ConfigError("a deadline needs a job whose length is known: it registered without total_units")
     chosen = job_policy(Config(), None, {**rules, **now.wishes, **wishes})
-    for key, (of, needed) in _ONLY.items():
-        found = getattr(chosen, of)
-        if key in changes and found != needed:
-            what = "policy" if of == "name" else of
-            raise ConfigError(f"{key} has no say under {what} {found}: it is for {what} {needed}; name that, too")
+    for key in changes:
+        needed = _needed(key, chosen)
+        if needed:
+            flag, so_far = f"--{key.removesuffix('_w').replace('_', '-')}", f"policy {chosen.name}"
+            so_far += f" and minimise {chosen.minimise}" if key == CARBON_PRICE and chosen.name == "budget" else ""
+            raise ConfigError(f"{flag} does nothing under {so_far}: give it with {needed} alone, or leave it out")
     return chosen
+
+
+def _needed(key: str, chosen: PolicyConfig) -> str:
+    """The options without which a setting is not gone by; empty where it is."""
+    if key == "eta" and chosen.name != "chase" and (chosen.name, chosen.selector) != ("static", "zeus-cost"):
+        return "--policy chase"
+    if key == MINIMISE and chosen.name != "budget":
+        return "--policy budget"
+    without = key == CARBON_PRICE and (chosen.name, chosen.minimise) != ("budget", BOTH)
+    return "--policy budget --minimise both" if without else ""
 
 
 def _changed(now: Now, changes: Mapping[str, Any], chosen: PolicyConfig) -> PolicyInput:

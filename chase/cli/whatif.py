@@ -67,7 +67,7 @@ _OPTIONS: dict[str, tuple[str, Read, str]] = {
     ),
     "deadline": ("--deadline", _moment, "When it must be done: 20h, 18:00 or 2026-03-01T18:00Z (UTC)."),
     "policy": ("--policy", _word, "budget, threshold, chase, static or off."),
-    "eta": ("--eta", _number, "For --policy chase: weight of energy against time."),
+    "eta": ("--eta", _number, "For --policy chase, and static by zeus-cost: weight of energy against time."),
     REGION: ("--region", _word, "A region's name or a region file: its grid as stored, or what is typical of it."),
     MINIMISE: ("--minimise", _word, "carbon, money or both."),
     CARBON_PRICE: ("--carbon-price-per-kg", _number, "For --minimise both: what a kilogram of CO2eq costs."),

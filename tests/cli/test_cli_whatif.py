@@ -285,14 +285,22 @@ WRONG = {
     "over": (["--deadline", "2026-02-01"], "2026-02-01 is already over"),
     "no region": (["--region", "atlantis"], "atlantis"),
     "crossed": (["--min-power-limit", "250", "--max-power-limit", "200"], "min_power_limit_w 250 is above"),
-    "eta of another": (["--eta", "0.5"], "eta has no say under policy budget: it is for policy chase; name that, too"),
+    "eta of another": (
+        ["--eta", "0.5"],
+        "--eta does nothing under policy budget: give it with --policy chase alone, or leave it out",
+    ),
+    "eta of some": (["--policy", "chase,budget", "--eta", "0.5"], "--eta does nothing under policy budget"),
     "a price of carbon alone": (
         ["--carbon-price-per-kg", "0.1"],
-        "carbon_price_per_kg has no say under minimise carbon: it is for minimise both",
+        "--carbon-price-per-kg does nothing under policy budget and minimise carbon: give it with --policy budget",
+    ),
+    "a price without a plan": (
+        ["--policy", "off", "--carbon-price-per-kg", "0.1"],
+        "--carbon-price-per-kg does nothing under policy off: give it with --policy budget --minimise both alone",
     ),
     "prices without a plan": (
         ["--policy", "threshold", "--minimise", "carbon"],
-        "minimise has no say under policy threshold: it is for policy budget",
+        "--minimise does nothing under policy threshold: give it with --policy budget alone",
     ),
     "too many": (["--max-slowdown", ",".join(["0.1"] * 65)], "65 combinations"),
 }
@@ -310,6 +318,14 @@ def test_a_mistake_is_wrong_usage_in_plain_words(run, tmp_path, mistake):
 def test_a_slowdown_may_be_a_percentage(cases):
     """As of ``chase exec``."""
     assert cases(budget(), "--max-slowdown", "10%,2.5%") == cases(budget(), "--max-slowdown", "0.1,0.025")
+
+
+def test_eta_is_of_zeus_cost_too(cases):
+    """The static policy may go by it, as the configuration says, and chooses by the weight of energy."""
+    rules = Rules(name="static", selector="zeus-cost")
+    _, fast, frugal = cases(budget(rules=rules), "--eta", "0,1")
+    assert fast["seconds"] < frugal["seconds"]
+    assert fast["energy_kwh"] > frugal["energy_kwh"]
 
 
 def test_no_prices_to_minimise_is_an_answer(run, tmp_path):
