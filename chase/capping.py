@@ -8,11 +8,10 @@ from dataclasses import replace
 from chase.events import EventLog
 from chase.frontiers import original_w
 from chase.jobs import Job
-from chase.node_cap import UNTOUCHED, Fitted, Member, Part, Place, breaks_budget, fitted, parts
+from chase.node_cap import Fitted, Member, Part, Place, breaks_budget, fitted, parts
 from chase.policy import PROFILING, Choice, PolicyInput, under_cap
 from chase.wishes import joint_wishes
 from zeus_core.actuation.base import GpuState
-from zeus_core.frontier import Setting
 
 Weighed = tuple[PolicyInput, Choice]
 
@@ -22,12 +21,14 @@ class CapKeeper:
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
+        self._within: tuple[float, frozenset[str]] | None = None  # the cap that the last tick kept, and for which jobs
 
     def keep(self, cap_w: float, groups: Iterable[Sequence[Member]], interval_s: float) -> dict[str, Weighed]:
         """What changes for the jobs that must give way; ``groups`` are those that share GPUs, ``interval_s`` a tick."""
         found = parts(groups, interval_s)
         fit = fitted(found, cap_w)
         self._tell(fit, cap_w)
+        self._within = (cap_w, frozenset(member.id for part in found for member in part.members)) if fit.met else None
         return {
             member.id: self._moved(member, place, fit, cap_w, interval_s)
             for part, place in zip(found, fit.places, strict=True)
@@ -35,8 +36,13 @@ class CapKeeper:
             if _gives_way(part, place, member)
         }
 
+    def was_kept(self, cap_w: float, jobs: Iterable[Job]) -> bool:
+        """Whether these jobs were within the cap by what was last worked out."""
+        return self._within is not None and self._within[0] <= cap_w and self._within[1].issuperset(j.id for j in jobs)
+
     def over(self) -> None:
         """There is no cap, or no need of it any more."""
+        self._within = None
         if self._events.forget("node-cap"):
             self._events("node-cap-over", "info", "all jobs have the power that they wish for again")
         self._events.forget("node-cap-exceeded")
@@ -60,25 +66,6 @@ class CapKeeper:
             self._events("cap-beats-budget", "warning", text, job_id=member.id, once=True)
         given = replace(member.given, capped=place.setting, cap_note=_note(place, fit, cap_w, beaten))
         return given, under_cap(given, member.choice)
-
-
-def held(jobs: Iterable[Job], weighed: Mapping[str, Weighed], states: Mapping[str, GpuState]) -> dict[str, Weighed]:
-    """Where a cap cannot be worked out: each job no higher than it was, and one that is new at its lowest limit.
-
-    If the last tick kept the cap, so does this one.
-    """
-    found = {}
-    for job in jobs:
-        given, choice = weighed[job.id]
-        lowest_w = max((states[uuid].min_w or 0.0 for uuid in job.gpus if uuid in states), default=0.0)
-        before_w = lowest_w if job.setting is None else job.setting.power_limit_w
-        wish_w = None if choice.setting is None else choice.setting.power_limit_w
-        if choice.code in UNTOUCHED or before_w is None or (wish_w is not None and wish_w <= before_w):
-            continue
-        note = f"max_node_power_w cannot be worked out in this tick: {before_w:g} W is no more than before"
-        given = replace(given, capped=Setting(power_limit_w=before_w), cap_note=note)
-        found[job.id] = given, under_cap(given, choice)
-    return found
 
 
 def members(

@@ -14,7 +14,8 @@ from typing import Any
 
 from chase import policy
 from chase.accounting import JobSummary
-from chase.capping import CapKeeper, held, members
+from chase.cap_fallback import kept_low
+from chase.capping import CapKeeper, members
 from chase.clock import Clock
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
 from chase.errors import ChaseError
@@ -318,14 +319,18 @@ class Controller:
         if control.max_node_power_w is None:
             self._cap.over()
             return {}
+        host_w = dict.fromkeys(self._regions, self.config.policy.host_power_w)
         try:
             host_w = {region: self._policy_of(region, {}).host_power_w for region in self._regions}
             groups = members(self.jobs, weighed, self._hardware.states, self._hardware.unable, host_w)
             return self._cap.keep(control.max_node_power_w, groups, control.interval_s)
         except Exception as error:  # noqa: BLE001  as above
-            text = f"max_node_power_w: no job draws more than before: {type(error).__name__}: {error}"
+            text = f"max_node_power_w cannot be worked out, jobs are kept low: {type(error).__name__}: {error}"
             self.events("node-cap-failed", "error", text, once=True)
-            return held(self.jobs, weighed, self._hardware.states)
+            jobs, cap_w = list(self.jobs), control.max_node_power_w
+            kept = self._cap.was_kept(cap_w, jobs)
+            hardware = self._hardware
+            return kept_low(cap_w, jobs, weighed, hardware.states, stuck=hardware.unable, host_w=host_w, stay=kept)
 
     @contextmanager
     def _alone_at_fault(self, job: Job) -> Iterator[None]:
