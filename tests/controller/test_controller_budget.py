@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from controller_bench import OWNER, START, Bench, Grid
 from chase.clock import ManualClock
 from chase.explain import explain
 from chase.jobs import Job
-from chase.policy import PolicyInput
+from chase.policy import PolicyInput, choose
 from providers.base import (
     Boundary,
     Capabilities,
@@ -450,12 +451,33 @@ class TestSilence:
         assert job.progress(bench.clock.now()).delay_s == pytest.approx(late_s, rel=0.02)
 
 
+def test_a_live_job_is_never_paused(planning):
+    """Nothing could stop its processes: where a pause would pay off most, it runs at the least there is."""
+    bench = planning(grid=Extreme, policy__dwell_s=0.0)
+    job = bench.register(0, total_units=images(4), policy={"max_slowdown": 5.0})
+    for _ in range(240):
+        tick(bench, job)
+    decisions = bench.decisions()
+    given = [PolicyInput.from_dict(decision.inputs) for decision in decisions]
+    assert "paused" not in {decision.mode for decision in decisions}
+    assert all(decision.power_limit_w is not None for decision in decisions)
+    assert any(choose(replace(some, paused_w=20.0)).mode == "paused" for some in given)  # if it were allowed
+    assert all(some.paused_w is None for some in given)
+
+
 class Dearer(Forecasting):
     """Always dirty now, and always said to be clean from the next hour on."""
 
     def _point(self, at: datetime, kind: Kind) -> IntensityPoint:
         self.values = (100.0 if kind is Kind.FORECAST and at > self.clock.now() else 500.0,)
         return super()._point(at, kind)
+
+
+class Extreme(Forecasting):
+    """Clean for an hour and as dirty as can be for three."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock, (5.0, 2000.0, 2000.0, 2000.0))
 
 
 class Silent(Grid):
