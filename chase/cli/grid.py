@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,9 +17,10 @@ from chase.cli.output import Column, emit_json, emit_lines, emit_table, say, say
 from chase.cli.signal_history import history
 from chase.cli.signal_prices import prices
 from chase.cli.status import signal_lines
-from chase.cli.where import database
+from chase.cli.where import database, load_of
 from chase.clock import Clock, SystemClock
-from chase.config import Loaded, load
+from chase.config import Loaded, region_ids
+from chase.config.shipped import is_path
 from chase.errors import StoreError
 from chase.outlook import FALLBACK, Outlook, describe
 from chase.recall import recall
@@ -38,8 +40,22 @@ _COLUMNS = (
 )
 
 
+class _OfRegion(DefaultGroup):
+    """A first word that is no region and much like a command's name is that command, mistyped."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        word = args[0] if args else "-"
+        if not (
+            word.startswith("-") or ctx.resilient_parsing or is_path(word) or word in {*self.commands, *region_ids()}
+        ):
+            near = difflib.get_close_matches(word, self.commands, n=1)
+            if near:
+                ctx.fail(f"No such command or region {word!r}. Did you mean {near[0]!r}?")
+        return super().parse_args(ctx, args)
+
+
 @click.group(
-    cls=DefaultGroup,
+    cls=_OfRegion,
     short_help="Show the grid's carbon intensity and prices.",
     epilog=options.example(
         "chase signal", "chase signal de --refresh", "chase signal history gb", "chase signal prices gb"
@@ -77,7 +93,7 @@ def show(
 
     Without --refresh it is what the service has stored, or else the region's typical profile; it says which.
     """
-    loaded, clock = load(service_file=config_file, region=region), SystemClock()
+    loaded, clock = load_of(region, config_file), SystemClock()
     session = session_of(loaded.config)
     grid = signal_of(loaded.region, loaded.config, session=session, clock=clock, store=None, events=_tell)
     _remember(grid, loaded, clock, database(db_file, config_file))

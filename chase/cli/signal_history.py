@@ -12,9 +12,9 @@ import click
 from chase.build import stored_as
 from chase.cli import options, times
 from chase.cli.output import Column, Form, emit_rows
-from chase.cli.where import open_database
+from chase.cli.where import load_of, open_database
 from chase.clock import minute
-from chase.config import RegionConfig, load
+from chase.config import RegionConfig
 from chase.store import Reader
 from providers.base import IntensityPoint
 
@@ -70,7 +70,7 @@ def history(
 
     Sources revise what they say for days: without --vintages it is their newest word.
     """
-    loaded = load(service_file=config_file, region=region)
+    loaded = load_of(region, config_file)
     start = since or datetime.now(UTC) - _DAY
     with open_database(db_file, config_file) as log:
         points = _points(log, loaded.region, start, vintages=vintages, forecasts=forecasts)

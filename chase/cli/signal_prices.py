@@ -12,9 +12,8 @@ import click
 from chase.build import prices_feed, session_of
 from chase.cli import options
 from chase.cli.output import Column, age, emit_json, emit_lines, emit_table, say, say_more
-from chase.cli.where import database
+from chase.cli.where import database, load_of
 from chase.clock import Clock, SystemClock
-from chase.config import load
 from chase.errors import ConfigError, StoreError
 from chase.outlook import FRESH
 from chase.prices import AHEAD, MEMORY, PriceFeed, PriceOutlook, describe
@@ -51,7 +50,7 @@ def prices(
 
     Without --refresh it is what the service has stored. Prices are per kWh, in the region's currency, never converted.
     """
-    loaded, clock = load(service_file=config_file, region=region), SystemClock()
+    loaded, clock = load_of(region, config_file), SystemClock()
     if not loaded.region.prices:
         raise ConfigError(f"region {loaded.region.id} names no source of prices: add [[prices]] to its file")
     session = session_of(loaded.config)

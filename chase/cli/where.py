@@ -1,4 +1,4 @@
-"""Where a command finds the database."""
+"""Where a command finds the database, and a region that is not one of ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from chase.cli.output import say_more
-from chase.config import load
+from chase.config import Loaded, load, region_ids
+from chase.config.shipped import is_path
 from chase.errors import StoreError
 from chase.store import Reader, open_readonly
 
@@ -21,6 +22,15 @@ def database(db_file: Path | None, config_file: Path | None) -> Path:
     configured = loaded.config.service.db_path
     chosen = any(loaded.origin[f"service.{key}"] != "default" for key in ("db", "state_dir"))
     return SYSTEM_DB if not chosen and not configured.exists() and SYSTEM_DB.exists() else configured
+
+
+def load_of(region: str | None, config_file: Path | None) -> Loaded:
+    """Everything, for a region by its name or its file, or by the id in the region file that is configured."""
+    if region is not None and not is_path(region) and region not in region_ids():
+        loaded = load(service_file=config_file)
+        if loaded.region.id == region:
+            return loaded
+    return load(service_file=config_file, region=region)
 
 
 def open_database(db_file: Path | None, config_file: Path | None) -> Reader:

@@ -179,3 +179,28 @@ def test_a_source_that_is_down_says_since_when_and_when_it_was_last_good(run, qu
     (source,) = json.loads(run(*asked, "--json").stdout)["sources"]
     assert source["down_since"] > source["last_good"]
     assert source["problem"].startswith("Transient: ")
+
+
+MISTYPED = {"histroy": "history", "price": "prices", "shwo": "show"}
+
+
+@pytest.mark.parametrize("word", MISTYPED)
+def test_a_mistyped_command_is_not_taken_for_a_region(run, word):
+    """Whatever follows it, the command that was meant is named; what is like none of them is a region's name."""
+    for more in ((), ("gb",), ("gb", "--json")):
+        result = run("signal", word, *more)
+        assert result.exit_code == 2
+        assert f"No such command or region {word!r}. Did you mean {MISTYPED[word]!r}?" in result.stderr
+    assert "region 'atlantis' is unknown" in run("signal", "atlantis").stderr
+
+
+@pytest.mark.parametrize("command", ["", "history", "prices"])
+def test_a_region_of_a_configured_file_goes_by_its_id(run, tmp_path, quiet_region, stored, command):
+    """The commands that take a region's name know it where the service does, and no other."""
+    quiet_region.write_text(f'{quiet_region.read_text()}[[prices]]\nprovider = "energy_charts"\nzone = "DE-LU"\n')
+    config = tmp_path / "chase.toml"
+    config.write_text(f'[service]\nregion = "{quiet_region}"\n')
+    more = ("--config", config, "--db", stored(timedelta(minutes=30)))
+    found = run("signal", *command.split(), "quiet", *more)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert run("signal", *command.split(), "loud", *more).exit_code == 2
