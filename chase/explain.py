@@ -136,10 +136,10 @@ def _candidate_lines(choice: Choice, given: PolicyInput) -> list[str]:
     horizon = given.horizon if given.rules.name == "budget" else None
     cost = "cost" if horizon is None else f"{_unit(horizon)}/h"
     lines = [f"  weighed   setting        s/unit      J/unit      W  slowdown  {cost:>10}"]
-    wished = choice.setting if choice.wished is None else choice.wished
-    lines += [_candidate_line(candidate, wished) for candidate in choice.candidates]
+    lines += [_candidate_line(candidate, choice.own) for candidate in choice.candidates]
     if horizon is not None and any(candidate.cost is not None for candidate in choice.candidates):
-        lines.append(f"          {cost}: what it draws in an hour less mu times the work done in it; the least is best")
+        lines.append(f"          {cost} is what an hour there draws less what its work is worth, mu a unit. The least is")
+        lines.append("          best; below 0 the work is worth more than it draws.")
     return lines
 
 

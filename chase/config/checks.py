@@ -44,7 +44,7 @@ def policy_doubts(policy: PolicyConfig, region: RegionConfig, now: datetime) -> 
         found = f"minimise {show(policy.minimise)}: region {region.id} has no [[prices]], so carbon alone is made least"
         yield "policy.minimise", f"{found}; give the region a source of prices, or leave minimise away"
     if policy.deadline is not None and policy.deadline <= now:
-        found = f"deadline {show(policy.deadline)} is over, so jobs run at full speed"
+        found = f"deadline {show(policy.deadline)} is over, so jobs that know their length run at full speed"
         yield "policy.deadline", f"{found}; give a later one, or max_slowdown in its place"
 
 

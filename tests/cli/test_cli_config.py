@@ -124,8 +124,8 @@ DOUBTS = {
         "deadline = 2026-01-01T00:00:00Z",
         "gb",
         (
-            ":3: policy.deadline 2026-01-01 00:00:00+00:00 is over, so jobs run at full speed; give a later one, or"
-            " max_slowdown in its place"
+            ":3: policy.deadline 2026-01-01 00:00:00+00:00 is over, so jobs that know their length run at full speed;"
+            " give a later one, or max_slowdown in its place"
         ),
     ),
     "money without prices": (
