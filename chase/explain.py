@@ -138,8 +138,8 @@ def _candidate_lines(choice: Choice, given: PolicyInput) -> list[str]:
     lines = [f"  weighed   setting        s/unit      J/unit      W  slowdown  {cost:>10}"]
     lines += [_candidate_line(candidate, choice.own) for candidate in choice.candidates]
     if horizon is not None and any(candidate.cost is not None for candidate in choice.candidates):
-        lines.append(f"          {cost} is what an hour there draws less what its work is worth, mu a unit. The least is")
-        lines.append("          best; below 0 the work is worth more than it draws.")
+        lines.append(f"          {cost} is what an hour there draws less what its work is worth, mu a unit. The least")
+        lines.append("          is best; below 0 the work is worth more than it draws.")
     return lines
 
 

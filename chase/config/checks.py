@@ -1,4 +1,4 @@
-"""Combinations of settings that cannot be meant: each is good alone, together they are not. And what may not be meant."""
+"""Combinations of settings that cannot be meant, though each is good alone; and those that can hardly be meant."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_explain_says_what_a_plan_rests_on(run, tmp_path):
     mu = planned(budget(), FRONTIER).plan.mu
     assert f"  mu      {mu:.4g} g for one more unit of work" in out
     assert "g/h" in next(line for line in out.splitlines() if "slowdown" in line)
-    assert "g/h is what an hour there draws less what its work is worth, mu a unit. The least is\n" in out
+    assert "g/h is what an hour there draws less what its work is worth, mu a unit. The least\n" in out
     assert "the same choice" in out
 
 
