@@ -83,7 +83,8 @@ FULL = Scale(
     *(("V100 ResNet-50", "A40 ResNet-50"), (0.025, 0.10), (3.0,), 8),
 )
 QUICK = Scale(
-    *(("DE", "US-CAL-CISO", "US-NY-NYIS"), ("V100 ResNet-50", "A40 ResNet-50"), (0.025, 0.10), (1.0, 3.0), 4),
+    *(("AU-NSW", "DE", "ES", "US-CAL-CISO", "US-TEX-ERCO", "US-NY-NYIS"), ("V100 ResNet-50", "A40 ResNet-50")),
+    *((0.025, 0.10), (1.0, 3.0), 8),
     *(("V100 ResNet-50",), (0.05,), (3.0,), 4),
 )
 
