@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -19,8 +21,10 @@ from chase import unixhttp
 from chase.cli import main
 from chase.clock import ManualClock
 from chase.policy import Grid, PolicyInput, Rules, choose
+from chase.recording import decision
 from chase.records import DecisionRecord, JobRecord
 from chase.store import Store
+from zeus_core.actuation.base import Applied, Status
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +74,27 @@ def chase():
     return call
 
 
+@pytest.fixture
+def on_a_terminal():
+    """What ``python ARGS`` shows on a terminal of 80 columns; it must end well."""
+
+    def call(*args: object, **env: str) -> str:
+        controller, terminal = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **env}
+        command = [sys.executable, *map(str, args)]
+        with subprocess.Popen(command, stdout=terminal, env=environment) as process:
+            os.close(terminal)
+            chunks = []
+            with contextlib.suppress(OSError):  # the other end is closed: all is read
+                while chunk := os.read(controller, 4096):
+                    chunks.append(chunk)
+            os.close(controller)
+        assert process.returncode == 0
+        return b"".join(chunks).decode()
+
+    return call
+
+
 @dataclass(frozen=True)
 class Filled:
     path: Path
@@ -114,23 +139,10 @@ def _decision(job_id: str, at: datetime, intensity: float | None) -> DecisionRec
     given = PolicyInput(frontier=frontier, rules=Rules(), grid=grid, max_power_w=300.0)
     choice = choose(given)
     assert choice.setting is not None
-    return DecisionRecord(
-        at=at,
-        job_id=job_id,
-        trigger="signal",
-        mode=choice.mode,
-        policy="threshold",
-        code=choice.code,
-        reason=choice.reason,
-        power_limit_w=choice.setting.power_limit_w,
-        intensity_g_per_kwh=intensity,
-        intensity_kind=grid.kind,
-        intensity_age_s=grid.age_s,
-        inputs=given.to_dict(),
-        choice=choice.to_dict(),
-        applied={GPU: {"status": "applied", "enforced_w": choice.setting.power_limit_w, "detail": ""}},
-        control="control",
-    )
+    limit_w = choice.setting.power_limit_w
+    applied = {GPU: Applied(GPU, Status.APPLIED, limit_w, limit_w, limit_w)}
+    facts = {"why": "signal", "given": given, "choice": choice, "applied": applied, "control": "control"}
+    return decision(at=at, job_id=job_id, **facts)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import numpy as np
 from chase.clock import ManualClock
 from chase.horizon import Horizon
 from chase.policy import Grid, PolicyInput, Progress, Rules, choose
-from chase.records import DecisionRecord, JobRecord
+from chase.recording import decision
+from chase.records import JobRecord
 from chase.store import Store
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
@@ -70,27 +71,7 @@ def fill(path: Path, given: PolicyInput | None, record: JobRecord | None = None)
     record = record or job()
     store.upsert_job(record)
     if given is not None:
-        store.add_decision(decision(record.id, given))
+        facts = {"why": "signal", "given": given, "choice": choose(given), "applied": {}, "control": "control"}
+        store.add_decision(decision(at=AT, job_id=record.id, **facts))
     store.close()
     return path
-
-
-def decision(job_id: str, given: PolicyInput, at: datetime = AT) -> DecisionRecord:
-    choice = choose(given)
-    return DecisionRecord(
-        at=at,
-        job_id=job_id,
-        trigger="signal",
-        mode=choice.mode,
-        policy=given.rules.name,
-        code=choice.code,
-        reason=choice.reason,
-        power_limit_w=choice.setting.power_limit_w if choice.setting else None,
-        intensity_g_per_kwh=given.grid.g_per_kwh,
-        intensity_kind=given.grid.kind,
-        intensity_age_s=given.grid.age_s,
-        inputs=given.to_dict(),
-        choice=choice.to_dict(),
-        applied={},
-        control="control",
-    )

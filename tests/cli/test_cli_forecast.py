@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
+from grid_log import HOUR, hour_to
 
 from chase.cli import forecast as command
 from chase.clock import ManualClock
 from chase.config import load_region
 from chase.forecast import named
 from chase.store import Store
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+from providers.base import Kind
 
-HOUR = timedelta(hours=1)
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-
-
-def point(end, value, source, zone, kind):
-    return IntensityPoint(
-        zone=zone,
-        start=end - HOUR,
-        end=end,
-        g_per_kwh=value,
-        kind=kind,
-        signal=Signal.AVERAGE,
-        scope=Scope.LIFECYCLE,
-        boundary=Boundary.UNSPECIFIED,
-        source=source,
-        fetched_at=end,
-    )
 
 
 @pytest.fixture
@@ -42,7 +27,8 @@ def stored(tmp_path):
         path = tmp_path / "chase.sqlite"
         values = [200.0 if (NOW - n * HOUR).hour >= 12 else 100.0 for n in range(hours)]
         store = Store(path, clock=ManualClock(NOW))
-        store.add_points([point(NOW - n * HOUR, v, source.provider, source.zone, kind) for n, v in enumerate(values)])
+        facts = {"source": source.provider, "zone": source.zone, "kind": kind}
+        store.add_points([hour_to(NOW - n * HOUR, v, **facts) for n, v in enumerate(values)])
         store.close()
         return path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -118,27 +117,10 @@ emit_marked("fail", "red", "a check")
 """
 
 
-def _on_a_terminal(**env):
-    controller, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **env}
-    subprocess.run(
-        [sys.executable, "-c", _PRINT, json.dumps(JOB)], stdout=terminal, env=environment, check=True, timeout=30
-    )
-    os.close(terminal)
-    chunks = []
-    try:
-        while chunk := os.read(controller, 4096):
-            chunks.append(chunk)
-    except OSError:  # the other end is closed: all is read
-        pass
-    os.close(controller)
-    return b"".join(chunks).decode()
-
-
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
-def test_no_color_means_no_escape_code_at_all(monkeypatch, env):
+def test_no_color_means_no_escape_code_at_all(on_a_terminal, env):
     """Neither colour nor bold nor anything else of a terminal's is sent."""
-    assert "\x1b" not in _on_a_terminal(**env)
+    assert "\x1b" not in on_a_terminal("-c", _PRINT, json.dumps(JOB), **env)
 
 
 def test_off_a_terminal_there_is_no_escape_code_at_all(capsys):
@@ -150,10 +132,10 @@ def test_off_a_terminal_there_is_no_escape_code_at_all(capsys):
     assert b"\x1b" not in done.stdout
 
 
-def test_eighty_columns_show_the_reason_in_few_lines(monkeypatch):
+def test_eighty_columns_show_the_reason_in_few_lines(on_a_terminal, monkeypatch):
     """The whole reason stands in lines of 30 letters and more, and no line is longer than the terminal."""
     monkeypatch.setenv("NO_COLOR", "1")
-    lines = _on_a_terminal().splitlines()[:-1]
+    lines = on_a_terminal("-c", _PRINT, json.dumps(JOB)).splitlines()[:-1]
     assert all(width(line) <= 80 for line in lines)
     said = " ".join(line[-(80 - lines[0].index("reason")) :].strip() for line in lines[1:])
     assert re.sub(r"\s+", " ", said) == REASON

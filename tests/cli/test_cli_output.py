@@ -6,11 +6,7 @@ import csv
 import io
 import json
 import math
-import os
-import pty
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
@@ -161,40 +157,22 @@ emit_marked("fail", "red", "a check")
 """
 
 
-def _run_on_a_terminal(**env):
-    controller, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **env}
-    done = subprocess.run(
-        [sys.executable, "-c", _ON_TERMINAL], stdout=terminal, env=environment, check=True, timeout=30
-    )
-    os.close(terminal)
-    assert done.returncode == 0
-    chunks = []
-    try:
-        while chunk := os.read(controller, 4096):
-            chunks.append(chunk)
-    except OSError:  # the other end is closed: all is read
-        pass
-    os.close(controller)
-    return b"".join(chunks).decode()
-
-
-def test_a_terminal_gets_colour_and_names_are_not_markup(monkeypatch):
+def test_a_terminal_gets_colour_and_names_are_not_markup(on_a_terminal, monkeypatch):
     """On a terminal headings and marks are styled, and a job called ``[red]resnet`` keeps its name."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    text = _run_on_a_terminal()
+    text = on_a_terminal("-c", _ON_TERMINAL)
     assert "\x1b[31mfail" in text
     assert "[red]resnet  because" in text
 
 
-def test_a_narrow_terminal_wraps_only_what_may_wrap():
+def test_a_narrow_terminal_wraps_only_what_may_wrap(on_a_terminal):
     """The name stays whole; the long text goes on below itself."""
-    rows = [line for line in _run_on_a_terminal(COLUMNS="40").splitlines() if "because" in line]
+    rows = [line for line in on_a_terminal("-c", _ON_TERMINAL, COLUMNS="40").splitlines() if "because" in line]
     assert len(rows) > 3
     assert sum("[red]resnet" in line for line in rows) == 1
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_color_means_no_colour(env):
+def test_no_color_means_no_colour(on_a_terminal, env):
     """``NO_COLOR`` and a dumb terminal take the colours away."""
-    assert not re.search(r"\x1b\[[\d;]*3[0-7]", _run_on_a_terminal(**env))
+    assert not re.search(r"\x1b\[[\d;]*3[0-7]", on_a_terminal("-c", _ON_TERMINAL, **env))

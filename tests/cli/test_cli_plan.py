@@ -7,12 +7,8 @@ import csv
 import io
 import json
 import math
-import os
-import pty
 import re
 import sqlite3
-import subprocess
-import sys
 from datetime import datetime, timedelta
 
 import pytest
@@ -272,28 +268,15 @@ def test_plain_letters_where_the_encoding_has_no_others(chase, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_terminal_gets_colours_and_its_width(tmp_path, plain):
+def test_a_terminal_gets_colours_and_its_width(on_a_terminal, tmp_path, plain):
     """As wide as the terminal, in colours unless NO_COLOR is set."""
     path = fill(tmp_path / "plan.sqlite", budget())
-    out = _on_a_terminal("plan", "resnet", "--db", path, COLUMNS="100", NO_COLOR="1" if plain else "")
+    words = ("-m", "chase", "plan", "resnet", "--db", path)
+    out = on_a_terminal(*words, COLUMNS="100", NO_COLOR="1" if plain else "")
     bars = [line for line in out.splitlines() if "┤" in line]
     assert any("\x1b[33m" in line for line in bars) is not plain
     widths = {len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in bars}
     assert 70 < max(widths) <= 100
-
-
-def _on_a_terminal(*arguments: object, **env: str) -> str:
-    controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "chase", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=terminal, env={**os.environ, "TERM": "xterm-256color", **env}) as process:
-        os.close(terminal)
-        chunks = []
-        with contextlib.suppress(OSError):  # the other end is closed: all is read
-            while chunk := os.read(controller, 4096):
-                chunks.append(chunk)
-        os.close(controller)
-    assert process.returncode == 0
-    return b"".join(chunks).decode()
 
 
 def test_explain_says_what_a_plan_rests_on(run, tmp_path):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from grid_log import HOUR, price_to
 
 from chase.clock import ManualClock
 from chase.store import Store
-from providers.base import Market, PricePoint
 
-HOUR = timedelta(hours=1)
 REGION = """\
 [region]
 id = "priced"
@@ -81,19 +80,8 @@ def stored(tmp_path):
     path, now = tmp_path / "stored.sqlite", datetime.now(UTC)
     first = now.replace(minute=0, second=0, microsecond=0)
     store = Store(path, clock=ManualClock(now))
-    store.add_prices(
-        PricePoint(
-            zone="DE-LU",
-            start=first + n * HOUR,
-            end=first + (n + 1) * HOUR,
-            price_per_kwh=0.1 * n - 0.05,
-            currency="EUR",
-            market=Market.DAY_AHEAD,
-            source="energy_charts",
-            fetched_at=now,
-        )
-        for n in range(4)
-    )
+    facts = {"zone": "DE-LU", "source": "energy_charts", "fetched_at": now}
+    store.add_prices(price_to(first + (n + 1) * HOUR, 0.1 * n - 0.05, **facts) for n in range(4))
     store.close()
     return path
 

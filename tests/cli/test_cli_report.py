@@ -8,13 +8,14 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from grid_log import hour_to
 
 from chase import accounting
 from chase.clock import ManualClock
 from chase.pricing import Paid
 from chase.report import frontier_of
 from chase.store import Store
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+from providers.base import Kind
 
 BEGAN = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 RESNET = "aa" * 16
@@ -27,18 +28,7 @@ def accounted(log):
         frontier = frontier_of(store, RESNET)
         for hour, point in enumerate(frontier.hull[:2]):
             start, end = BEGAN + timedelta(hours=hour), BEGAN + timedelta(hours=hour + 1)
-            grid = IntensityPoint(
-                zone="GB",
-                start=start,
-                end=end,
-                g_per_kwh=200.0 + 100.0 * hour,
-                kind=Kind.MEASURED,
-                signal=Signal.AVERAGE,
-                scope=Scope.DIRECT,
-                boundary=Boundary.CONSUMPTION,
-                source="neso",
-                fetched_at=end,
-            )
+            grid = hour_to(end, 200.0 + 100.0 * hour, zone="GB", source="neso", kind=Kind.MEASURED)
             row = accounting.interval(
                 job_id=RESNET,
                 start=start,

@@ -7,12 +7,11 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from grid_log import HOUR, hour_to
 
 from chase.clock import ManualClock
 from chase.store import Store
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
-
-HOUR = timedelta(hours=1)
+from providers.base import Kind
 
 
 @pytest.fixture
@@ -23,30 +22,15 @@ def stored(tmp_path):
         path = tmp_path / "stored.sqlite"
         now = datetime.now(UTC)
         end = now - age
-        observed = [_point(end - n * HOUR, 200.0 + n, Kind.ESTIMATED) for n in range(5)]
-        expected = [_point(end + (n + 1) * HOUR, 300.0 + n, Kind.FORECAST, issued=end) for n in range(ahead)]
+        observed = [hour_to(end - n * HOUR, 200.0 + n) for n in range(5)]
+        issue = {"kind": Kind.FORECAST, "issued_at": end, "fetched_at": end}
+        expected = [hour_to(end + (n + 1) * HOUR, 300.0 + n, **issue) for n in range(ahead)]
         store = Store(path, clock=ManualClock(now))
         store.add_points([*observed, *expected])
         store.close()
         return path
 
     return fill
-
-
-def _point(end, g_per_kwh, kind, issued=None):
-    return IntensityPoint(
-        zone="quiet",
-        start=end - HOUR,
-        end=end,
-        g_per_kwh=g_per_kwh,
-        kind=kind,
-        signal=Signal.AVERAGE,
-        scope=Scope.LIFECYCLE,
-        boundary=Boundary.UNSPECIFIED,
-        source="file",
-        fetched_at=issued or end,
-        issued_at=issued,
-    )
 
 
 def test_what_the_service_stored_is_shown_without_asking_anybody(run, quiet_region, stored):

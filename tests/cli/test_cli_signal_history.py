@@ -5,34 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
+from grid_log import HOUR, hour_to
 
 from chase.clock import ManualClock
 from chase.store import Store
-from providers.base import Boundary, IntensityPoint, Kind, Scope, Signal
+from providers.base import Kind
 
-HOUR = timedelta(hours=1)
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 TIMES = ("fetched_at", "updated_at", "issued_at")
 
 
-def point(hours_ago: int, g_per_kwh: float, *, read_h: float, kind: Kind = Kind.ESTIMATED, **more) -> IntensityPoint:
-    return IntensityPoint(
-        zone="quiet",
-        start=NOW - hours_ago * HOUR,
-        end=NOW - (hours_ago - 1) * HOUR,
-        g_per_kwh=g_per_kwh,
-        kind=kind,
-        signal=Signal.AVERAGE,
-        scope=Scope.LIFECYCLE,
-        boundary=Boundary.UNSPECIFIED,
-        source="file",
-        fetched_at=NOW - read_h * HOUR,
-        **more,
-    )
+def point(hours_ago: int, g_per_kwh: float, *, read_h: float, **facts):
+    return hour_to(NOW - (hours_ago - 1) * HOUR, g_per_kwh, **{"fetched_at": NOW - read_h * HOUR, **facts})
 
 
 @pytest.fixture
@@ -47,7 +34,7 @@ def stored(tmp_path):
     for value, issued_h in ((95.0, 9), (99.0, 4)):
         issue = {"kind": Kind.FORECAST, "issued_at": NOW - issued_h * HOUR}
         store.add_points([point(2, value, read_h=issued_h, **issue), point(-3, value, read_h=issued_h, **issue)])
-    store.add_points([replace(point(1, 7.0, read_h=0), zone="elsewhere")])
+    store.add_points([point(1, 7.0, read_h=0, zone="elsewhere")])
     store.close()
     return path
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
+from grid_log import HOUR, hour_to, price_to
 from plan_log import AT, FRONTIER, budget, fill, horizon, job
 
 from chase.clock import ManualClock
 from chase.policy import Progress, Rules
 from chase.store import Store
-from providers.base import Boundary, IntensityPoint, Kind, Market, PricePoint, Scope, Signal
+from providers.base import Kind
 
 KEYS = """case policy max_slowdown region grid end seconds slowdown late_seconds unforecast_seconds units energy_kwh
 grams grams_low grams_high reference_grams saved_grams efficiency_grams timing_grams cost cost_low cost_high
 reference_cost saved_cost efficiency_cost timing_cost currency"""
-HOUR = timedelta(hours=1)
 REGION = """\
 [region]
 id = "{name}"
@@ -141,7 +141,7 @@ def test_a_deadline_counts_from_the_decision(cases):
     given = budget(rules=Rules(name="budget"))
     now, span, moment, none = cases(given, "--deadline", "21h30m,2026-03-02T07:50Z,none")
     assert span["seconds"] == moment["seconds"] == pytest.approx(21.5 * 3600)
-    assert datetime.fromisoformat(moment["end"]) == AT + timedelta(hours=21.5)
+    assert datetime.fromisoformat(moment["end"]) == AT + 21.5 * HOUR
     assert none["grams"] == now["grams"]
 
 
@@ -176,42 +176,15 @@ def regions(tmp_path):
 def _store_hours(path, zone, *, g_per_kwh, per_kwh=None):
     store = Store(path, clock=ManualClock(AT))
     first = AT.replace(minute=0)
-    store.add_points(_point(zone, first + n * HOUR, g_per_kwh, Kind.MEASURED) for n in range(-30, 0))
-    store.add_points(_point(zone, first + n * HOUR, g_per_kwh, Kind.FORECAST) for n in range(48))
+    facts = {"zone": zone, "fetched_at": AT - HOUR / 2, "kind": Kind.MEASURED}
+    store.add_points(hour_to(first + n * HOUR, g_per_kwh, **facts) for n in range(-29, 1))
+    facts |= {"kind": Kind.FORECAST, "issued_at": AT - HOUR}
+    store.add_points(hour_to(first + n * HOUR, g_per_kwh, **facts) for n in range(1, 49))
     if per_kwh is not None:
         starts = [first + n * HOUR for n in range(-24, 30)]
-        store.add_prices(_price(zone, start, per_kwh * (2 if start.hour < 12 else 1)) for start in starts)
+        facts = {"zone": zone, "fetched_at": AT - HOUR}
+        store.add_prices(price_to(at + HOUR, per_kwh * (2 if at.hour < 12 else 1), **facts) for at in starts)
     store.close()
-
-
-def _point(zone, start, g_per_kwh, kind):
-    return IntensityPoint(
-        zone=zone,
-        start=start,
-        end=start + HOUR,
-        g_per_kwh=g_per_kwh,
-        kind=kind,
-        signal=Signal.AVERAGE,
-        scope=Scope.LIFECYCLE,
-        boundary=Boundary.UNSPECIFIED,
-        source="file",
-        fetched_at=AT - HOUR / 2,
-        issued_at=AT - HOUR if kind is Kind.FORECAST else None,
-    )
-
-
-def _price(zone, start, per_kwh):
-    return PricePoint(
-        zone=zone,
-        start=start,
-        end=start + HOUR,
-        price_per_kwh=per_kwh,
-        currency="EUR",
-        market=Market.DAY_AHEAD,
-        source="file",
-        fetched_at=AT - HOUR,
-        licence="",
-    )
 
 
 def test_another_region_is_what_the_service_stored_of_it(run, tmp_path, regions):
