@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from hypothesis import strategies as st
+
 from chase.clock import ManualClock
+from chase.outlook import Outlook
+from chase.signal import GridSignal, Limits
 from providers.base import Boundary, Capabilities, IntensityPoint, Kind, Scope, Series, Signal
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -102,6 +106,35 @@ class Typical(Source):
         return Series.of(point(first + i * HOUR, 222.0, source="static", kind=Kind.TYPICAL) for i in range(hours))
 
     forecast = observe
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a signal says at a time of so much time ahead; ``typical`` is whether the region's profile is known."""
+
+    outlook: Outlook
+    now: datetime
+    ahead: timedelta
+    typical: bool
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> Look:
+    """After one poll and some silence: gaps, holes, sparse forecasts, nothing at all."""
+    step, clock = timedelta(minutes=draw(st.sampled_from([15, 30, 60]))), ManualClock(NOW)
+    values = st.floats(0, 1000)
+    observed = draw(st.dictionaries(st.integers(-100, 3), values, max_size=40))
+    expected = draw(st.dictionaries(st.integers(-3, 60), values, max_size=20))
+    source = Source(
+        observed={NOW + n * step: value for n, value in observed.items()},
+        expected={NOW + n * step: value for n, value in expected.items()},
+        step=step,
+    )
+    typical, ahead = draw(st.booleans()), draw(st.integers(1, 168)) * HOUR
+    grid = GridSignal("xx", [source], clock=clock, limits=Limits(), typical=Typical() if typical else None)
+    grid.poll()
+    clock.advance(draw(st.integers(0, 400_000)))
+    return Look(grid.outlook(ahead), clock.now(), ahead, typical)
 
 
 @dataclass

@@ -9,38 +9,19 @@ from datetime import timedelta
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from signal_bench import HOUR, NOW, Source, Typical
+from signal_bench import HOUR, NOW, Source, looks
 
-from chase.clock import ManualClock
 from chase.forecast import Forecaster
 from chase.outlook import Outlook
-from chase.signal import GridSignal, Limits
 from providers.base import Capabilities, Transient
 
 WEEK = timedelta(days=7)
 
 
-@given(
-    observed=st.dictionaries(st.integers(-60, 2), st.floats(0, 1000), max_size=40),
-    expected=st.dictionaries(st.integers(-3, 60), st.floats(0, 1000), max_size=20),
-    minutes=st.sampled_from([15, 60]),
-    later_s=st.integers(0, 300_000),
-    typical=st.booleans(),
-    hours=st.integers(1, 100),
-)
-def test_columns_are_the_hours(*, observed, expected, minutes, later_s, typical, hours):
+@given(look=looks())
+def test_columns_are_the_hours(look):
     """Whatever is known: the same steps in the same order, to the last bit."""
-    step, clock = timedelta(minutes=minutes), ManualClock(NOW)
-    source = Source(
-        observed={NOW + n * step: value for n, value in observed.items()},
-        expected={NOW + n * step: value for n, value in expected.items()},
-        step=step,
-    )
-    grid = GridSignal("xx", [source], clock=clock, limits=Limits(), typical=Typical() if typical else None)
-    grid.poll()
-    clock.advance(later_s)
-    outlook = grid.outlook(hours * HOUR)
+    outlook = look.outlook
     curve = outlook.curve
     assert len(curve) == len(outlook.ahead)
     assert curve.start_s.tolist() == [hour.start.timestamp() for hour in outlook.ahead]

@@ -7,15 +7,12 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from signal_bench import HOUR, NOW, Source, Typical, point
+from hypothesis import given
+from signal_bench import HOUR, NOW, Source, Typical, looks, point
 
 from chase import ahead
-from chase.clock import ManualClock
 from chase.forecast import Forecaster
 from chase.outlook import FALLBACK
-from chase.signal import GridSignal, Limits
 from providers.base import Kind, Transient
 
 DAY = timedelta(days=1)
@@ -213,38 +210,21 @@ class TestCost:
         assert fits["learn"] == 1
 
 
-@settings(deadline=None)
-@given(
-    observed=st.dictionaries(st.integers(-100, 3), st.floats(0, 1000), max_size=30),
-    expected=st.dictionaries(st.integers(-3, 60), st.floats(0, 1000), max_size=20),
-    minutes=st.sampled_from([15, 30, 60]),
-    later_s=st.integers(0, 400_000),
-    typical=st.booleans(),
-    hours=st.integers(1, 168),
-)
-def test_whatever_is_known_the_hours_join(*, observed, expected, minutes, later_s, typical, hours):
-    """Gaps, holes, sparse forecasts, silence: ascending, no overlap, each value within its spread, each labelled; with
-    a typical profile also no gap, from now until the end of the horizon.
+@given(look=looks())
+def test_whatever_is_known_the_hours_join(look):
+    """Ascending, no overlap, each value within its spread, each labelled; with a typical profile also no gap, from now
+    until the end of the horizon.
     """
-    step, clock = timedelta(minutes=minutes), ManualClock(NOW)
-    source = Source(
-        observed={NOW + n * step: value for n, value in observed.items()},
-        expected={NOW + n * step: value for n, value in expected.items()},
-        step=step,
-    )
-    grid = GridSignal("xx", [source], clock=clock, limits=Limits(), typical=Typical() if typical else None)
-    grid.poll()
-    clock.advance(later_s)
-    outlook = grid.outlook(hours * HOUR)
+    outlook, end = look.outlook, look.now + look.ahead
     found = outlook.ahead
     assert all(a.end <= b.start for a, b in pairwise(found))
     assert all(0 <= hour.low <= hour.g_per_kwh <= hour.high < math.inf for hour in found)
-    assert all(hour.end > clock.now() and hour.start < clock.now() + hours * HOUR for hour in found)
+    assert all(hour.end > look.now and hour.start < end for hour in found)
     assert {hour.kind for hour in found} <= {Kind.MEASURED, Kind.FORECAST, Kind.TYPICAL}
     assert all((hour.age_s is None) == (hour.kind is Kind.TYPICAL) for hour in found)
-    if typical:
+    if look.typical:
         assert all(a.end == b.start for a, b in pairwise(found))
-        assert found[0].start <= clock.now()
-        assert found[-1].end >= clock.now() + hours * HOUR
+        assert found[0].start <= look.now
+        assert found[-1].end >= end
     if outlook.now is not None and outlook.now.kind is Kind.FORECAST:
         assert (outlook.now.g_per_kwh, outlook.low, outlook.high) == (found[0].g_per_kwh, found[0].low, found[0].high)
