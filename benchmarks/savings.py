@@ -206,8 +206,14 @@ def of_timing(results: Sequence[Result]) -> float:
 
 @dataclass(frozen=True)
 class Claim:
+    """``judged`` is False for a mean over all grids where some of them were not run: it is told, and no more."""
+
     text: str
     holds: bool
+    judged: bool = True
+
+    def line(self) -> str:
+        return f"{('pass' if self.holds else 'FAIL') if self.judged else 'part'}  {self.text}"
 
 
 def judge_budget(bench: Bench, ours: Sequence[Result]) -> Iterator[Claim]:
@@ -216,13 +222,15 @@ def judge_budget(bench: Bench, ours: Sequence[Result]) -> Iterator[Claim]:
         f"no run exceeds its budget by more than a step: at most {worst.exceeded_s:.1f} s",
         worst.exceeded_s <= ONE_STEP_S,
     )
-    grids = bench.by_grid(ours)
+    grids, everything = bench.by_grid(ours), set(GRIDS) <= set(bench.grids)
     print(_table(bench, grids))
     total = {grid: of_optimum(results) for grid, results in grids.items()}
     timing = {grid: of_timing(results) for grid, results in grids.items() if bench.cv[grid] > SWINGING}
     mean, least = fmean(total.values()), min(total, key=lambda grid: total[grid])
     yield Claim(
-        f"of the optimum's saving {mean:.1%} in the mean of grids (at least {OF_OPTIMUM:.1%})", mean >= OF_OPTIMUM
+        f"of the optimum's saving {mean:.1%} in the mean of {len(grids)} grids (at least {OF_OPTIMUM:.1%} of all)",
+        mean >= OF_OPTIMUM,
+        judged=everything,
     )
     yield Claim(
         f"and {total[least]:.1%} on the worst, {least} (at least {OF_OPTIMUM_ON_EACH:.0%})",
@@ -240,9 +248,9 @@ def judge_budget(bench: Bench, ours: Sequence[Result]) -> Iterator[Claim]:
     mean = fmean(timing.values())
     text = (
         f"of its timing part {mean:.1%} in the mean of the {len(timing)} grids that vary by more than {SWINGING}"
-        f" (at least {OF_TIMING:.0%})"
+        f" (at least {OF_TIMING:.0%} of all)"
     )
-    yield Claim(text, mean >= OF_TIMING)
+    yield Claim(text, mean >= OF_TIMING, judged=everything)
 
 
 def _table(bench: Bench, grids: dict[str, list[Result]]) -> str:
@@ -513,9 +521,9 @@ def main() -> int:
             plot(bench, asked.out / "savings.png", ours)
     print()
     for claim in claims:
-        print(f"{'pass' if claim.holds else 'FAIL'}  {claim.text}")
+        print(claim.line())
     print(f"{time.perf_counter() - began:.0f} s")
-    return 0 if all(claim.holds for claim in claims) else 1
+    return 0 if all(claim.holds or not claim.judged for claim in claims) else 1
 
 
 if __name__ == "__main__":
