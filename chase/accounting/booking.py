@@ -75,17 +75,18 @@ def reprice(
     intervals: Iterable[IntervalRecord],
     series: Series,
     *,
-    pue: float | None = None,
+    pue: float = 1.0,
     prices: PriceSeries = PriceSeries(),  # noqa: B008  frozen
 ) -> list[IntervalRecord]:
-    """The same energy at the intensities and prices as they are known now; PUE as it was booked unless given.
+    """The same energy at the intensities and prices as they are known now, and at the PUE that it was booked with.
 
     An interval keeps what is known of it where the series know nothing, or only something less certain, and where
-    nothing changes it is the very record that was given.
+    nothing changes it is the very record that was given. Where nothing tells the PUE of one it is that of the others,
+    or else ``pue``.
     """
     rows = list(intervals)
-    booked = next((known for row in rows if (known := booked_pue(row)) is not None), 1.0)
-    return [_repriced(row, series, prices, pue or booked_pue(row) or booked) for row in rows]
+    booked = next((known for row in rows if (known := booked_pue(row)) is not None), pue)
+    return [_repriced(row, series, prices, booked_pue(row) or booked) for row in rows]
 
 
 def booked_pue(record: IntervalRecord) -> float | None:

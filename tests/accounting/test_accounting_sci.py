@@ -121,15 +121,25 @@ def test_what_is_published_later_replaces_what_was_assumed():
     assert reprice([again], series(point(0, 1, 1.0, Kind.TYPICAL)), prices=known) == [again]
 
 
-def test_another_pue_changes_grams_and_cost_together():
-    """Priced anew under the PUE of today, at the price that stays."""
-    rows = work(THREE, [(250.0, 100, 200.0)], cost=Paid(0.2, "EUR", "retail"), pue=1.0)
-    (again,) = reprice(rows, series(point(0, 3600, 200.0)), pue=1.5)
-    assert (again.grams, again.cost, again.pue) == (
-        pytest.approx(1.5 * rows[0].grams),
-        pytest.approx(1.5 * rows[0].cost),
-        1.5,
-    )
+def test_what_was_booked_keeps_its_pue():
+    """Another PUE in the configuration is for what is drawn from then on, whatever is revised of the grid."""
+    steps, prices = [(250.0, 100, 200.0), (200.0, 100, 300.0)], PriceSeries((price_point(0, 0.1),))
+    cost = Paid(0.2, "EUR", "retail")
+    rows = [work(THREE, steps, cost=cost, pue=pue)[i] for i, pue in enumerate((1.0, 1.2))]
+    again = reprice(rows, series(point(0, 3600, 400.0)), pue=1.5, prices=prices)
+    assert [row.pue for row in again] == [1.0, 1.2]
+    assert again[0].grams == pytest.approx(2 * rows[0].grams)
+    assert [row.cost for row in again] == pytest.approx([row.cost / 2 for row in rows])
+
+
+@pytest.mark.parametrize(("booked", "taken"), [([], 1.5), ([1.2], 1.2)])
+def test_where_nothing_tells_the_pue_it_is_that_of_the_others_or_todays(booked, taken):
+    """A row of a first version without an intensity, alone and beside others."""
+    (unpriced,) = work(THREE, [(250.0, 100, None)])
+    others = [row for pue in booked for row in work(THREE, [(250.0, 100, 200.0)], pue=pue)]
+    *_, again = reprice([*others, replace(unpriced, pue=None)], series(point(0, 3600, 200.0)), pue=1.5)
+    assert again.pue == taken
+    assert again.grams == pytest.approx(unpriced.energy_j * taken * 200.0 / J_PER_KWH)
 
 
 def test_rows_of_a_first_version_keep_their_pue():
