@@ -61,12 +61,13 @@ class Pace:
             self.unpriced[limit_w] = self.unpriced.get(limit_w, 0.0) + share * units
         self.spent_s.clear()
         if frontier is not None:
-            self._price(frontier)
+            self.delay_s += self._owed_s(frontier)
+            self.unpriced.clear()
 
-    def _price(self, frontier: Frontier) -> None:
+    def _owed_s(self, frontier: Frontier) -> float:
+        """What the units come to that no frontier was known for."""
         full_s = frontier.reference.seconds_per_unit
-        self.delay_s += sum(units * (_seconds(frontier, w) - full_s) for w, units in self.unpriced.items())
-        self.unpriced.clear()
+        return sum(units * (_seconds(frontier, w) - full_s) for w, units in self.unpriced.items())
 
     def delayed_s(self, frontier: Frontier | None) -> float:
         """So far, with the time in it of which nobody knows yet what it was good for."""
@@ -74,7 +75,7 @@ class Pace:
             return self.delay_s
         full_s = frontier.reference.seconds_per_unit
         pending_s = sum(t * (1.0 - full_s / _seconds(frontier, limit_w)) for limit_w, t in self.spent_s.items())
-        return self.delay_s + max(0.0, pending_s)
+        return self.delay_s + self._owed_s(frontier) + max(0.0, pending_s)
 
     def recall(self, then: Progress, setting: Setting | None, frontier: Frontier | None, most_s: float) -> None:
         """Go on from what was known at the last decision of an earlier run.

@@ -119,8 +119,24 @@ class TestWithoutAFrontier:
             now_s += 100.0
             pace.advance(done, now_s, None)
         assert pace.delayed_s(None) == 0.0
+        assert pace.delayed_s(FRONTIER) == pytest.approx(80 * 0.25 + 50 * 1.0)
         pace.advance(231.0, now_s + 2.0, FRONTIER)
         assert pace.delayed_s(FRONTIER) == pytest.approx(80 * 0.25 + 51 * 1.0)
+
+    @given(
+        st.lists(st.tuples(st.sampled_from([300.0, 200.0, 100.0]), st.floats(1, 5000)), min_size=1, max_size=10),
+        st.data(),
+    )
+    def test_it_does_not_matter_when_the_frontier_became_known(self, steps, data):
+        """As soon as it is, all that was done before counts, and not only once the job says something again."""
+        learnt = data.draw(st.integers(0, len(steps)))
+        late, always, now_s, done = Pace(0.0, 0.0), Pace(0.0, 0.0), 0.0, 0.0
+        for i, (limit_w, seconds) in enumerate(steps):
+            for pace, known in ((late, FRONTIER if i >= learnt else None), (always, FRONTIER)):
+                pace.hold(now_s, limit_w)
+                pace.advance(done + seconds / seconds_per_unit(FRONTIER, limit_w), now_s + seconds, known)
+            now_s, done = now_s + seconds, late.counted
+            assert late.delayed_s(FRONTIER) == pytest.approx(always.delayed_s(FRONTIER))
 
     def test_what_a_job_needs_to_begin_is_not_ours(self):
         """Twenty minutes until the first step, and then a sweep: the twenty minutes are no delay."""
@@ -225,8 +241,9 @@ class TestProgress:
         assert job.progress(AT) == Progress(None, 0.0, 100.0, None, 100.0)
         clock.advance(200.0)
         table.report(job.id, ALICE, 900.0)
-        job.frontier = frontier((300, 0.125, 30), (100, 0.25, 20))
         assert job.progress(AT).delay_s == 100.0
+        job.frontier = frontier((300, 0.125, 30), (100, 0.25, 20))
+        assert job.progress(AT).delay_s == pytest.approx(100.0 + 800 * 0.125)
         clock.advance(0.25)
         table.report(job.id, ALICE, 901.0)
         assert job.progress(AT).delay_s == pytest.approx(100.0 + 801 * 0.125)
