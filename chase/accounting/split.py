@@ -67,13 +67,13 @@ def split(
     rows: Sequence[IntervalRecord], compared: Sequence[bool], costs: Costs, frontier: Frontier | None
 ) -> Split | None:
     """None where nothing can be compared. ``rows`` are all of the job, oldest first, and ``costs`` those of each."""
-    own = _over_its_own_time(rows, compared, costs)
     priced = comparable(rows, frontier, costs) if None in costs else compared
     chosen = [i for i, may in enumerate(priced) if may]
     picked = tuple(rows[i] for i in chosen)
     seconds = [length_s(row) for row in picked]
     if not sum(seconds) > 0:
         return None
+    own = _over_its_own_time(rows, compared, costs)
     cost = [c for i in chosen if (c := costs[i]) is not None]
     at_full_power = [reference_j(row) or 0.0 for row in picked]
     reference_of = tuple(e * own[i] for e, i in zip(at_full_power, chosen, strict=True))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import fsum
-from typing import Any
+from typing import Any, Literal
 
 from chase.accounting.booking import booked_pue, drawn_j
 from chase.accounting.compared import comparable, length_s
@@ -90,7 +90,12 @@ def summarise(intervals: Iterable[IntervalRecord], frontier: Frontier | None = N
     compared = comparable(rows, frontier)
     summary = _with_sci(_drawn(rows))
     summary = _with_energy(summary, [row for row, may in zip(rows, compared, strict=True) if may])
-    return _with_cost(_with_grams(summary, rows, compared, frontier), rows, compared, frontier)
+    if summary.slowdown is None:
+        return summary
+    by_grams = split(rows, compared, [_per_j(row, row.intensity_g_per_kwh) for row in rows], frontier)
+    by_cost = split(rows, compared, [_per_j(row, row.price_per_kwh) for row in rows], frontier)
+    summary = _with_saving(_with_saving(summary, "grams", by_grams), "cost", by_cost)
+    return summary if by_grams is None or frontier is None else _with_doubt(summary, by_grams, frontier)
 
 
 def _drawn(rows: Sequence[IntervalRecord]) -> JobSummary:
@@ -157,21 +162,19 @@ def _with_energy(summary: JobSummary, compared: Sequence[IntervalRecord]) -> Job
     )
 
 
-def _with_grams(
-    summary: JobSummary, rows: Sequence[IntervalRecord], compared: Sequence[bool], frontier: Frontier | None
-) -> JobSummary:
-    found = split(rows, compared, [_g_per_j(row) for row in rows], frontier) if summary.slowdown is not None else None
-    if found is None or summary.grams is None:
+def _with_saving(summary: JobSummary, what: Literal["grams", "cost"], found: Split | None) -> JobSummary:
+    """There is none of money in several currencies."""
+    drawn: float | None = getattr(summary, what)
+    if found is None or drawn is None:
         return summary
-    summary = replace(
-        summary,
-        reference_grams=summary.grams + found.saved,
-        reference_grams_by_interval=summary.grams + found.by_interval - found.drawn,
-        saved_grams=found.saved,
-        efficiency_grams=found.efficiency,
-        timing_grams=found.timing,
-    )
-    return summary if frontier is None else _with_doubt(summary, found, frontier)
+    figures: dict[str, Any] = {
+        f"reference_{what}": drawn + found.saved,
+        f"reference_{what}_by_interval": drawn + found.by_interval - found.drawn,
+        f"saved_{what}": found.saved,
+        f"efficiency_{what}": found.efficiency,
+        f"timing_{what}": found.timing,
+    }
+    return replace(summary, **figures)
 
 
 def _with_doubt(summary: JobSummary, found: Split, frontier: Frontier) -> JobSummary:
@@ -187,33 +190,9 @@ def _with_doubt(summary: JobSummary, found: Split, frontier: Frontier) -> JobSum
     )
 
 
-def _with_cost(
-    summary: JobSummary, rows: Sequence[IntervalRecord], compared: Sequence[bool], frontier: Frontier | None
-) -> JobSummary:
-    known = summary.cost is not None and summary.slowdown is not None
-    found = split(rows, compared, [_cost_per_j(row) for row in rows], frontier) if known else None
-    if found is None or summary.cost is None:
-        return summary
-    return replace(
-        summary,
-        reference_cost=summary.cost + found.saved,
-        reference_cost_by_interval=summary.cost + found.by_interval - found.drawn,
-        saved_cost=found.saved,
-        efficiency_cost=found.efficiency,
-        timing_cost=found.timing,
-    )
-
-
-def _g_per_j(row: IntervalRecord) -> float | None:
-    return None if row.intensity_g_per_kwh is None else _at_the_meter(row, row.intensity_g_per_kwh)
-
-
-def _cost_per_j(row: IntervalRecord) -> float | None:
-    return None if row.price_per_kwh is None else _at_the_meter(row, row.price_per_kwh)
-
-
-def _at_the_meter(row: IntervalRecord, per_kwh: float) -> float:
-    return per_kwh * (booked_pue(row) or 1.0) / J_PER_KWH
+def _per_j(row: IntervalRecord, per_kwh: float | None) -> float | None:
+    """Of a joule at the machine, what is paid or emitted at the meter."""
+    return None if per_kwh is None else per_kwh * (booked_pue(row) or 1.0) / J_PER_KWH
 
 
 def _shares(rows: Sequence[IntervalRecord], total_j: float) -> dict[str, float]:
