@@ -289,8 +289,8 @@ class TestReloadInPart:
         after = dataclasses.replace(before, region=before.region.model_copy(update={key: other}))
         assert needs_restart(before, after) == []
 
-    def test_energy_is_priced_anew_with_the_pue_that_was_taken_up(self, start, tmp_path):
-        """Not with that of the start: the log and the account of the job would differ."""
+    def test_energy_without_a_pue_is_priced_with_the_one_that_was_taken_up(self, start, tmp_path):
+        """Rows of a first version say none; that of the start is not what the account of the job goes by."""
         service = start()
         now = service.clock.now().replace(minute=0, second=0, microsecond=0)
         trace = [f"{now - timedelta(hours=h)},{now - timedelta(hours=h - 1)},100" for h in range(4, 0, -1)]

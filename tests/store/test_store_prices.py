@@ -208,7 +208,7 @@ def test_recent_intervals_get_the_price_known_by_now(two_regions, operations):
         assert [row.intensity_g_per_kwh for row in rows] == [200.0] * 45 + [101.0] * 15 + [102.0] * 30
         assert [row.intensity_kind for row in rows] == ["estimated"] * 45 + ["measured"] * 45
         assert rows[-1].grams == pytest.approx(INTERVAL.energy_j * 102.0 / 3.6e6)
-        assert rows[-1].reference_grams == pytest.approx(INTERVAL.reference_energy_j * 1.2 * 102.0 / 3.6e6)
+        assert rows[-1].reference_grams == pytest.approx(INTERVAL.reference_energy_j * 102.0 / 3.6e6)
     assert {row.intensity_g_per_kwh for row in store.intervals(OTHER.id)} == {200.0}
     assert reprice_recent(store, series, pue=1.2, region="gb", since=since) == 0
     assert operations == [90]
