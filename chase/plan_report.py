@@ -66,6 +66,11 @@ class PlanReport:
         return "its GPUs and host" if self.given.host_w else "its GPUs"
 
     @property
+    def per_kwh(self) -> str:
+        """What prices are in."""
+        return "g/kWh" if self.expected.unit == GRAMS else f"{self.expected.unit}/kWh"
+
+    @property
     def late_s(self) -> float:
         late_s = self.course.seconds - self.allowed_s
         return late_s if self.course.ends and late_s > _LATE_S else 0.0

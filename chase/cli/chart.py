@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chase.course import Stretch
+    from chase.plan_report import PlanReport
 
 _BLOCKS, _PLAIN = " ▁▂▃▄▅▆▇█", " #"
 _LABEL = 8  # letters left of the axis
@@ -13,6 +18,7 @@ _TICKS_H = (1, 2, 3, 6, 12, 24, 48, 96, 168, 336)
 _TICK = 8  # letters from one mark of time to the next, at least
 _WIDEST = 4  # letters a bar
 _LARGE = 10  # has no use for decimals
+_LONGEST_S = 31 * 86400.0  # after that there is nothing to be seen of the hours
 
 Piece = tuple[float, float, float]  # begin_s, end_s, value
 
@@ -34,6 +40,28 @@ class Line:
     axis: str
     bars: str = ""
     colour: str = ""
+
+
+def plan_chart(
+    plan: PlanReport, stretches: Sequence[Stretch], *, width: int, heights: tuple[int, int], encoding: str | None
+) -> Iterator[Line]:
+    """What a joule costs and how fast the job runs; with blocks where ``encoding`` has them."""
+    shown = [(s.begin_s, min(s.end_s, _LONGEST_S), s) for s in stretches if s.begin_s < _LONGEST_S]
+    prices = [(begin_s, end_s, s.price) for begin_s, end_s, s in shown]
+    powers = [(begin_s, end_s, s.power_w) for begin_s, end_s, s in shown]
+    panels = (
+        Panel(f"{plan.per_kwh}, expected", prices, heights[0], "yellow"),
+        Panel(f"W by {plan.drawn_by}, planned", powers, heights[1], "cyan"),
+    )
+    return chart(panels, plan.decision.at, width=width, blocks=_has_blocks(encoding))
+
+
+def _has_blocks(encoding: str | None) -> bool:
+    try:
+        f"{_BLOCKS}┤".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def chart(panels: Sequence[Panel], at: datetime, *, width: int, blocks: bool) -> Iterator[Line]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from chase.cli import options
-from chase.cli.chart import Panel, chart
+from chase.cli.chart import plan_chart
 from chase.cli.ofjob import last_of, place_of, wishes_of
 from chase.cli.output import (
     Column,
@@ -28,8 +28,7 @@ from chase.horizon import GRAMS
 from chase.plan_report import PlanReport, plan_report
 
 _PIPED = 80  # columns where there is no terminal
-_HIGH, _LOW = 7, 5  # lines of the two charts
-_CHARTED_S = 31 * 86400.0  # after that there is nothing to be seen of the hours
+_HEIGHTS = 7, 5  # lines of the two charts
 _LARGE = 1000  # has no use for decimals
 
 
@@ -90,30 +89,10 @@ def _tell(report: PlanReport, stretches: Sequence[Stretch], *, everything: bool,
 
 
 def _draw(report: PlanReport, stretches: Sequence[Stretch]) -> None:
-    charted = [(s.begin_s, min(s.end_s, _CHARTED_S), s) for s in stretches if s.begin_s < _CHARTED_S]
-    prices = [(begin_s, end_s, s.price) for begin_s, end_s, s in charted]
-    powers = [(begin_s, end_s, s.power_w) for begin_s, end_s, s in charted]
-    panels = (
-        Panel(f"{_per_kwh(report)}, expected", prices, _HIGH, "yellow"),
-        Panel(f"W by {report.drawn_by}, planned", powers, _LOW, "cyan"),
-    )
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED
-    for line in chart(panels, report.decision.at, width=columns, blocks=_says("█┤")):
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED
+    for line in plan_chart(report, stretches, width=width, heights=_HEIGHTS, encoding=sys.stdout.encoding):
         emit_painted(line.axis, line.bars, line.colour)
     emit_lines([""])
-
-
-def _says(text: str) -> bool:
-    """Whether stdout's encoding has these letters."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _per_kwh(report: PlanReport) -> str:
-    return "g/kWh" if report.expected.unit == GRAMS else f"{report.expected.unit}/kWh"
 
 
 def _columns(report: PlanReport) -> tuple[Column, ...]:
@@ -132,7 +111,7 @@ def _columns(report: PlanReport) -> tuple[Column, ...]:
         Column("start", "from (UTC)", show=lambda at: f"{at:%a %d %H:%M}"),
         Column("start_local", "there", show=lambda at: str(at)[11:16], spare=3),
         Column("seconds", "for", show=age),
-        Column("price_per_kwh", _per_kwh(report), show=lambda price: f"{price:.{digits}f}", right=True),
+        Column("price_per_kwh", report.per_kwh, show=lambda price: f"{price:.{digits}f}", right=True),
         Column("low_per_kwh", "80 % within", tell=within, spare=4),
         Column("setting", "setting", least=12),
         Column("power_w", "W", show=lambda watts: f"{watts:.0f}", right=True, spare=1),

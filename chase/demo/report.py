@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from chase.cli.chart import Panel, chart
+from chase.cli.chart import plan_chart
 from chase.config import RegionConfig
 from chase.explain import explain
 from chase.plan_report import NoPlan, plan_report
@@ -18,7 +19,7 @@ from chase.store import Reader
 from zeus_core.frontier import Frontier
 from zeus_core.gpus.simulated import SimulatedGpu
 
-_SHOWN, _WIDE = 14, 90
+_SHOWN, _WIDE, _HEIGHTS = 14, 90, (3, 3)
 _CHOSEN = frozenset({SPEED, EFFICIENCY, BETWEEN})
 
 
@@ -98,18 +99,6 @@ def _planned(job: JobRecord, decision: DecisionRecord, out: TextIO) -> None:
         out.write(f"\nno plan: {reason}\n")
         return
     out.write("\nchase plan, right after the frontier was measured:\n")
-    stretches = plan.shown()
-    panels = (
-        Panel("g/kWh, expected", [(s.begin_s, s.end_s, s.price) for s in stretches], 3, ""),
-        Panel(f"W by {plan.drawn_by}, planned", [(s.begin_s, s.end_s, s.power_w) for s in stretches], 3, ""),
-    )
-    drawn = [line.axis + line.bars for line in chart(panels, decision.at, width=_WIDE, blocks=_says_blocks(out))]
+    lines = plan_chart(plan, plan.shown(), width=_WIDE, heights=_HEIGHTS, encoding=sys.stdout.encoding)
+    drawn = [line.axis + line.bars for line in lines]
     out.writelines(f"    {line}".rstrip() + "\n" for line in [*plan.head(), "", *drawn, "", *plan.tail()])
-
-
-def _says_blocks(out: TextIO) -> bool:
-    try:
-        "\u2588\u2524".encode(getattr(out, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -258,9 +258,10 @@ def test_a_region_that_is_not_known_here_has_no_local_time(shown):
     assert {slot["start_local"] for slot in document["slots"]} == {None}
 
 
-def test_plain_letters_where_the_encoding_has_no_others(chase, tmp_path, monkeypatch):
-    """A pipe in ASCII gets the chart all the same."""
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+def test_plain_letters_where_the_encoding_has_no_others(chase, tmp_path, monkeypatch, encoding):
+    """A pipe in ASCII gets the chart all the same, and so does one that has some of the blocks and not all."""
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
     done = chase("plan", "resnet", "--db", fill(tmp_path / "plan.sqlite", budget()))
     assert done.returncode == 0
     assert "##########" in done.stdout
