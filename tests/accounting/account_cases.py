@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from chase import accounting
@@ -13,13 +15,14 @@ from providers.base import Boundary, IntensityPoint, Kind, Scope, Series, Signal
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+J_PER_KWH = 3.6e6
 
 
 def point(start_s: float, end_s: float, g_per_kwh: float, kind: Kind = Kind.MEASURED) -> IntensityPoint:
     return IntensityPoint(
         zone="GB",
-        start=T0 + timedelta(seconds=start_s),
-        end=T0 + timedelta(seconds=end_s),
+        start=later(T0, start_s),
+        end=later(T0, end_s),
         g_per_kwh=g_per_kwh,
         kind=kind,
         signal=Signal.AVERAGE,
@@ -42,6 +45,27 @@ def frontier(*limit_seconds_joules: tuple[float, float, float]) -> Frontier:
 THREE = frontier((300.0, 1.0, 300.0), (250.0, 1.05, 252.0), (200.0, 1.25, 240.0))
 
 
+def booked(start_s: float = 0.0, lasts_s: float = 60.0, **facts: Any) -> IntervalRecord:
+    """An interval that began so long after T0; but for ``facts`` what one minute at 200 W would be, at no price."""
+    known: dict[str, Any] = {"units": 48.0, "energy_j": 12_000.0, "method": "counter", "power_limit_w": 200.0}
+    known |= {"start": later(T0, start_s), "end": later(T0, start_s + lasts_s)}
+    return accounting.interval(**({"job_id": "job"} | known | facts))
+
+
+def later(when: datetime, seconds: float) -> datetime:
+    return when + timedelta(seconds=seconds)
+
+
+def moved(row: IntervalRecord, seconds: float) -> IntervalRecord:
+    """The same, so much later."""
+    return replace(row, start=later(row.start, seconds), end=later(row.end, seconds))
+
+
+def close(value: float, scale: float) -> Any:
+    """Equal, to the microseconds in which intervals are kept."""
+    return pytest.approx(value, rel=1e-6, abs=1e-6 * max(1.0, abs(scale)))
+
+
 def work(
     frontier: Frontier,
     steps: list[tuple[float, float, float | None]],
@@ -55,21 +79,14 @@ def work(
     for limit_w, units, g_per_kwh in steps:
         done = next(p for p in frontier.points if p.setting.power_limit_w == limit_w)
         seconds = units * done.seconds_per_unit
-        rows.append(
-            accounting.interval(
-                job_id="job",
-                start=T0 + timedelta(seconds=at_s),
-                end=T0 + timedelta(seconds=at_s + seconds),
-                units=units,
-                energy_j=units * done.joules_per_unit,
-                method="counter",
-                power_limit_w=limit_w,
-                series=series() if g_per_kwh is None else series(point(at_s, at_s + seconds + 1, g_per_kwh, kind)),
-                frontier=frontier,
-                pue=pue,
-                **more,
-            )
-        )
+        known = series() if g_per_kwh is None else series(point(at_s, at_s + seconds + 1, g_per_kwh, kind))
+        facts = {
+            "units": units,
+            "energy_j": units * done.joules_per_unit,
+            "power_limit_w": limit_w,
+            "frontier": frontier,
+        }
+        rows.append(booked(at_s, seconds, series=known, pue=pue, **facts, **more))
         at_s += seconds
     return rows
 
@@ -78,18 +95,9 @@ def standstill(
     start_s: float, seconds: float, energy_j: float, g_per_kwh: float | None = 100.0, **more: Any
 ) -> IntervalRecord:
     """An interval without progress."""
-    return accounting.interval(
-        job_id="job",
-        start=T0 + timedelta(seconds=start_s),
-        end=T0 + timedelta(seconds=start_s + seconds),
-        units=0.0,
-        energy_j=energy_j,
-        method="counter",
-        power_limit_w=300.0,
-        series=series() if g_per_kwh is None else series(point(start_s, start_s + seconds, g_per_kwh)),
-        frontier=THREE,
-        **more,
-    )
+    known = series() if g_per_kwh is None else series(point(start_s, start_s + seconds, g_per_kwh))
+    facts = {"units": 0.0, "energy_j": energy_j, "power_limit_w": 300.0, "series": known, "frontier": THREE}
+    return booked(start_s, seconds, **facts, **more)
 
 
 @st.composite

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from account_cases import T0, THREE, frontier, jobs, point, series, work
+from account_cases import THREE, booked, frontier, jobs, point, series, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase import accounting
 from chase.accounting import summarise
 from chase.records import IntervalRecord
 from zeus_core.frontier import Frontier
@@ -29,18 +27,9 @@ def minute(
     known: Frontier | None = THREE,
 ) -> IntervalRecord:
     """The interval of one minute, at 100 g/kWh; 48 units at 192 W are what 200 W gives, 60 at 300 W full power."""
-    return accounting.interval(
-        job_id="job",
-        start=T0 + timedelta(minutes=number),
-        end=T0 + timedelta(minutes=number + 1),
-        units=units,
-        energy_j=60.0 * power_w,
-        method="counter",
-        power_limit_w=limit_w,
-        series=series(point(60.0 * number, 60.0 * number + 60, 100.0)),
-        frontier=known,
-        compare=compare,
-    )
+    facts = {"units": units, "energy_j": 60.0 * power_w, "power_limit_w": limit_w, "frontier": known}
+    grid = series(point(60.0 * number, 60.0 * number + 60, 100.0))
+    return booked(60.0 * number, series=grid, compare=compare, **facts)
 
 
 def savings(rows: list[IntervalRecord], of: Frontier | None = THREE) -> dict[str, object]:

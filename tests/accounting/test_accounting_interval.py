@@ -4,31 +4,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from account_cases import T0, THREE, point, series, standstill, work
+from account_cases import T0, THREE, booked, point, series, standstill, work
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chase import accounting
-from chase.records import IntervalRecord
 from providers.base import Kind
-
-
-def an_interval(**changes) -> IntervalRecord:
-    given = {
-        "job_id": "job",
-        "start": T0,
-        "end": T0 + timedelta(seconds=60),
-        "units": 48.0,
-        "energy_j": 12_000.0,
-        "method": "counter",
-        "power_limit_w": 200.0,
-    }
-    return accounting.interval(**(given | changes))
 
 
 def test_the_counterfactual_is_the_same_work_at_full_power():
     """Joules, seconds and grams of the reference belong to the same units, at the same intensity."""
-    row = an_interval(series=series(point(0, 60, 300.0)), frontier=THREE, pue=1.2)
+    row = booked(series=series(point(0, 60, 300.0)), frontier=THREE, pue=1.2)
     assert (row.reference_energy_j, row.reference_s) == (48.0 * 300.0, 48.0)
     assert row.grams == pytest.approx(12_000 * 1.2 * 300 / 3.6e6)
     assert row.reference_grams == pytest.approx(48 * 300 * 1.2 * 300 / 3.6e6)
@@ -37,14 +23,14 @@ def test_the_counterfactual_is_the_same_work_at_full_power():
 
 def test_without_a_frontier_there_is_no_counterfactual():
     """Energy is priced all the same."""
-    row = an_interval(series=series(point(0, 60, 300.0)))
+    row = booked(series=series(point(0, 60, 300.0)))
     assert (row.reference_energy_j, row.reference_s, row.reference_grams) == (None, None, None)
     assert row.grams == pytest.approx(1.0)
 
 
 def test_without_an_intensity_grams_are_unknown():
     """Unknown grams are None, not 0; the reference's energy is known."""
-    row = an_interval(frontier=THREE)
+    row = booked(frontier=THREE)
     assert (row.grams, row.reference_grams, row.intensity_kind) == (None, None, "")
     assert row.reference_energy_j == 48.0 * 300.0
 
@@ -52,7 +38,7 @@ def test_without_an_intensity_grams_are_unknown():
 @pytest.mark.parametrize("units", [0.0, -5.0])
 def test_no_progress_books_no_reference(units: float):
     """A job that hangs draws little; that is no saving (rule G25). No work costs nothing at full power."""
-    row = an_interval(units=units, series=series(point(0, 60, 300.0)), frontier=THREE)
+    row = booked(units=units, series=series(point(0, 60, 300.0)), frontier=THREE)
     assert (row.progress, row.reference_energy_j, row.reference_s, row.reference_grams) == (False, 0.0, 0.0, 0.0)
     assert row.grams == pytest.approx(1.0)
 
@@ -61,8 +47,8 @@ def test_no_progress_books_no_reference(units: float):
 def test_what_must_not_be_compared_has_no_reference(units: float):
     """The GPU was shared, or the frontier is wrong: the rest of the row is as ever."""
     known = series(point(0, 60, 300.0))
-    row = an_interval(units=units, series=known, frontier=THREE, pue=1.2, compare=False)
-    compared = an_interval(units=units, series=known, frontier=THREE, pue=1.2)
+    row = booked(units=units, series=known, frontier=THREE, pue=1.2, compare=False)
+    compared = booked(units=units, series=known, frontier=THREE, pue=1.2)
     nothing = {f"reference_{name}": None for name in ("energy_j", "host_energy_j", "s", "grams")}
     assert row == replace(compared, **nothing)
     (again,) = accounting.reprice([row], series(point(0, 60, 150.0)))
@@ -72,15 +58,15 @@ def test_what_must_not_be_compared_has_no_reference(units: float):
 def test_the_series_goes_before_the_value_gone_by():
     """What is known of the interval itself is better than the last value."""
     last = point(-60, 0, 900.0)
-    assert an_interval(series=series(point(0, 60, 300.0)), point=last).intensity_g_per_kwh == 300.0
-    carried = an_interval(point=last)
+    assert booked(series=series(point(0, 60, 300.0)), point=last).intensity_g_per_kwh == 300.0
+    carried = booked(point=last)
     assert (carried.intensity_g_per_kwh, carried.intensity_kind) == (900.0, "estimated")
 
 
 @pytest.mark.parametrize("stepped_s", [-3600.0, 3600.0])
 def test_the_monotonic_clock_decides_the_length(stepped_s: float):
     """The wall clock was moved by an hour in between; the interval still lasted a minute."""
-    row = an_interval(end=T0 + timedelta(seconds=60 + stepped_s), seconds=60.0, series=series(point(0, 60, 300.0)))
+    row = booked(end=T0 + timedelta(seconds=60 + stepped_s), seconds=60.0, series=series(point(0, 60, 300.0)))
     assert row.end - row.start == timedelta(seconds=60)
     assert row.grams == pytest.approx(1.0)
 
@@ -110,7 +96,7 @@ def test_repricing_gives_a_price_to_what_had_none():
 
 
 @pytest.mark.parametrize(
-    ("booked", "known", "taken"),
+    ("had", "known", "taken"),
     [
         (Kind.TYPICAL, Kind.MEASURED, True),
         (Kind.ESTIMATED, Kind.ESTIMATED, True),
@@ -118,9 +104,9 @@ def test_repricing_gives_a_price_to_what_had_none():
         (Kind.ESTIMATED, Kind.TYPICAL, False),
     ],
 )
-def test_a_price_is_never_replaced_by_a_worse_one(booked: Kind, known: Kind, taken: bool):
+def test_a_price_is_never_replaced_by_a_worse_one(had: Kind, known: Kind, taken: bool):
     """Measured stays measured when the series at hand has only an estimate."""
-    rows = work(THREE, [(300.0, 60, 100.0)], kind=booked)
+    rows = work(THREE, [(300.0, 60, 100.0)], kind=had)
     (new,) = accounting.reprice(rows, series(point(0, 60, 500.0, known)))
     assert (new.intensity_g_per_kwh == 500.0) is taken
 

@@ -9,15 +9,18 @@ from contextlib import closing
 from dataclasses import asdict, replace
 
 import pytest
-from account_cases import T0, THREE, standstill, work
+from account_cases import T0, THREE, moved, standstill, work
 
 from chase import accounting
 from chase.clock import ManualClock
+from chase.policy import Grid, PolicyInput, Rules, choose
 from chase.pricing import Paid
+from chase.recording import decision
 from chase.records import DecisionRecord, JobRecord
 from chase.report import frontier_of, job_report
 from chase.store import Reader, Store
 from providers.base import Kind
+from zeus_core.frontier import Frontier
 
 JOB = JobRecord(
     id="job", name="resnet", uid=1000, pid=42, gpus=("GPU-1",), units="steps", region="gb", registered_at=T0
@@ -38,24 +41,9 @@ SUMS = {
 }
 
 
-def decision(frontier) -> DecisionRecord:
-    return DecisionRecord(
-        at=T0,
-        job_id=JOB.id,
-        trigger="job",
-        mode="speed-first",
-        policy="budget",
-        code="plan",
-        reason="because",
-        power_limit_w=300.0,
-        intensity_g_per_kwh=None,
-        intensity_kind="none",
-        intensity_age_s=None,
-        inputs={"frontier": None if frontier is None else frontier.to_dict()},
-        choice={},
-        applied={},
-        control="control",
-    )
+def decided(frontier: Frontier | None) -> DecisionRecord:
+    given = PolicyInput(frontier=frontier, rules=Rules(), grid=Grid(), max_power_w=300.0)
+    return decision(at=T0, job_id=JOB.id, why="job", given=given, choice=choose(given), applied={}, control="control")
 
 
 @pytest.fixture
@@ -64,8 +52,7 @@ def rows():
     worked = work(THREE, [(300.0, 1000, 100.0), (200.0, 1000, 480.0)], **PAID)
     after = work(THREE, [(250.0, 2000, 250.0)], kind=Kind.ESTIMATED, **PAID)
     hang = standstill(2250, 600, 60e3, 300.0, **PAID)
-    gone = hang.end - T0
-    return [*worked, hang, *(replace(row, start=row.start + gone, end=row.end + gone) for row in after)]
+    return [*worked, hang, *(moved(row, 2250 + 600) for row in after)]
 
 
 @pytest.fixture
@@ -74,8 +61,8 @@ def log(tmp_path, rows):
     path = tmp_path / "chase.sqlite"
     with Store(path, clock=ManualClock(T0)) as store:
         store.upsert_job(JOB)
-        store.add_decision(decision(THREE))
-        store.add_decision(decision(None))
+        store.add_decision(decided(THREE))
+        store.add_decision(decided(None))
         for row in rows:
             store.add_interval(row)
         store.end_job(JOB.id, rows[-1].end, "done", 4000.0)

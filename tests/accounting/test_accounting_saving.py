@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from account_cases import T0, THREE, frontiers, jobs, standstill, work
+from account_cases import J_PER_KWH, T0, THREE, close, frontiers, jobs, moved, standstill, work
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,28 +16,21 @@ from chase.records import IntervalRecord
 from providers.base import Series
 from zeus_core.frontier import Frontier
 
-J_PER_KWH = 3.6e6
 GRAMS = ("grams", "reference_grams", "reference_grams_by_interval", "saved_grams", "efficiency_grams", "timing_grams")
 DOUBTS = ("saved_grams_sd", "efficiency_grams_sd", "timing_grams_sd")
 MONEY = ("cost", "reference_cost", "reference_cost_by_interval", "saved_cost", "efficiency_cost", "timing_cost")
 
 
-def close(value: float, scale: float) -> object:
-    """Equal, to the microseconds in which intervals are kept."""
-    return pytest.approx(value, rel=1e-6, abs=1e-6 * max(1.0, abs(scale)))
-
-
 def with_stalls(rows: list[IntervalRecord], stalls: list[tuple[float, bool]]) -> list[IntervalRecord]:
     """Before each row so many seconds more, without progress, or without any account at all (a gap)."""
     made: list[IntervalRecord] = []
-    late = timedelta()
+    late_s = 0.0
     for row, (seconds, accounted) in zip(rows, stalls, strict=True):
-        start, end = row.start + late, row.end + late
         if seconds and accounted:
-            hung = standstill((start - T0).total_seconds(), seconds, 50.0 * seconds, row.intensity_g_per_kwh)
-            made.append(replace(hung, pue=row.pue))
-        late += timedelta(seconds=seconds)
-        made.append(replace(row, start=start + timedelta(seconds=seconds), end=end + timedelta(seconds=seconds)))
+            began_s = (row.start - T0).total_seconds() + late_s
+            made.append(standstill(began_s, seconds, 50.0 * seconds, row.intensity_g_per_kwh, pue=row.pue))
+        late_s += seconds
+        made.append(moved(row, late_s))
     return made
 
 
@@ -57,6 +50,7 @@ def test_saved_is_its_two_parts_to_the_last_bit(job):
     assert summary.saved_grams == summary.efficiency_grams + summary.timing_grams
     assert summary.saved_cost == summary.efficiency_cost + summary.timing_cost
     assert summary.reference_grams == summary.grams + summary.saved_grams
+    assert summary.reference_energy_j - summary.energy_j == close(summary.saved_energy_j, summary.reference_energy_j)
 
 
 @given(stalled(st.just(250.0)))
@@ -68,13 +62,19 @@ def test_at_a_constant_intensity_it_does_not_matter_when_work_is_done(job):
     assert summary.timing_grams <= 1e-5 * summary.grams
 
 
-@given(frontiers(), st.lists(st.floats(0.0, 1200.0), min_size=1, max_size=8), st.floats(0.0, 500.0), st.data())
+@given(
+    frontiers(),
+    st.lists(st.floats(0.0, 1200.0), min_size=1, max_size=8),
+    st.just(0.0) | st.floats(0.0, 500.0),
+    st.data(),
+)
 def test_a_fixed_setting_has_no_timing_whatever_its_host_draws(chosen, intensities, host_power_w, data):
     """The hull is that of the power of GPUs and host together: what stands on it all along has only efficiency."""
     stand = data.draw(st.sampled_from(hosted(chosen, host_power_w).hull))
     steps = [(stand.setting.power_limit_w, 100.0, g) for g in intensities]
     summary = summarise(work(chosen, steps, host_power_w=host_power_w), chosen)
     assert summary.timing_grams == close(0.0, summary.reference_grams)
+    assert summary.slowdown == pytest.approx(hosted(chosen, host_power_w).slowdown(stand), abs=1e-5)
 
 
 @given(
@@ -199,10 +199,11 @@ def test_a_hang_saves_neither_grams_nor_money():
     rows = work(THREE, [(250.0, 1000, 200.0)], **paid)
     hang = standstill(1050, 3600, 360e3, 900.0, **{**paid, "cost": Paid(2.0, "EUR", "day-ahead")})
     alone, hung = summarise(rows, THREE), summarise([*rows, hang], THREE)
-    for name in ("saved_energy_j", "saved_grams", "timing_grams", "saved_cost", "efficiency_cost", "slowdown"):
+    for name in ("saved_energy_j", "slowdown", *GRAMS[3:], *MONEY[3:]):
         assert getattr(hung, name) == pytest.approx(getattr(alone, name)), name
     assert hung.cost == pytest.approx(alone.cost + 2.0 * 720e3 / J_PER_KWH)
     assert hung.reference_seconds - alone.reference_seconds == pytest.approx(3600.0)
+    assert hung.compared_share == pytest.approx(357e3 / (357e3 + 720e3))
 
 
 def test_money_is_split_as_grams_are():
@@ -260,11 +261,6 @@ def test_work_whose_report_has_no_price_is_not_saved_on(quiet, unpriced, before)
     missing = min(unpriced, quiet)
     rows[missing] = replace(rows[missing], intensity_g_per_kwh=None, intensity_kind="", grams=None)
     early = work(THREE, [(200.0, 60.0, 100.0)]) if before else []
-    rows = [*early, *(_later(row, 60.0 * 1.25 * len(early)) for row in rows)]
+    rows = [*early, *(moved(row, 60.0 * 1.25 * len(early)) for row in rows)]
     summary, alone = summarise(rows, THREE), summarise(early, THREE)
     assert summary.saved_grams == (close(alone.saved_grams, alone.grams) if before else None)
-
-
-def _later(row: IntervalRecord, seconds: float) -> IntervalRecord:
-    late = timedelta(seconds=seconds)
-    return replace(row, start=row.start + late, end=row.end + late)

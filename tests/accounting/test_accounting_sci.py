@@ -6,14 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from account_cases import T0, THREE, point, series, standstill, work
+from account_cases import J_PER_KWH, T0, THREE, booked, point, series, standstill, work
 
-from chase import accounting
 from chase.accounting import reprice, summarise
 from chase.pricing import Paid, paid
 from providers.base import Kind, Market, PricePoint, PriceSeries
 
-J_PER_KWH = 3.6e6
 HOUR = timedelta(hours=1)
 
 
@@ -79,17 +77,7 @@ def test_a_row_holds_the_hosts_energy_apart():
 def test_a_row_says_what_was_gone_by_beside_what_is_known():
     """The decision's value, which never changes, and the newest with its source, which does."""
     used = point(-3600, 0, 240.0, Kind.ESTIMATED)
-    row = accounting.interval(
-        job_id="job",
-        start=T0,
-        end=T0 + timedelta(seconds=60),
-        units=1.0,
-        energy_j=J_PER_KWH,
-        method="counter",
-        power_limit_w=200.0,
-        point=point(0, 3600, 300.0),
-        used=used,
-    )
+    row = booked(point=point(0, 3600, 300.0), used=used)
     (again,) = reprice([row], series(point(0, 3600, 270.0)))
     assert (row.used_intensity_g_per_kwh, row.intensity_g_per_kwh, again.intensity_g_per_kwh) == (240.0, 300.0, 270.0)
     assert (again.used_intensity_g_per_kwh, again.used_intensity_kind) == (240.0, "estimated")
@@ -132,12 +120,12 @@ def test_what_was_booked_keeps_its_pue():
     assert [row.cost for row in again] == pytest.approx([row.cost / 2 for row in rows])
 
 
-@pytest.mark.parametrize(("booked", "taken"), [([], 1.5), ([1.2], 1.2)])
-def test_where_nothing_tells_the_pue_it_is_that_of_the_others_or_todays(booked, taken):
+@pytest.mark.parametrize(("others", "taken"), [([], 1.5), ([1.2], 1.2)])
+def test_where_nothing_tells_the_pue_it_is_that_of_the_others_or_todays(others, taken):
     """A row of a first version without an intensity, alone and beside others."""
     (unpriced,) = work(THREE, [(250.0, 100, None)])
-    others = [row for pue in booked for row in work(THREE, [(250.0, 100, 200.0)], pue=pue)]
-    *_, again = reprice([*others, replace(unpriced, pue=None)], series(point(0, 3600, 200.0)), pue=1.5)
+    rows = [row for pue in others for row in work(THREE, [(250.0, 100, 200.0)], pue=pue)]
+    *_, again = reprice([*rows, replace(unpriced, pue=None)], series(point(0, 3600, 200.0)), pue=1.5)
     assert again.pue == taken
     assert again.grams == pytest.approx(unpriced.energy_j * taken * 200.0 / J_PER_KWH)
 

@@ -4,29 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from account_cases import THREE, frontier, frontiers, jobs, standstill, work
+from account_cases import J_PER_KWH, THREE, close, frontier, frontiers, jobs, standstill, work
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chase.accounting import best_fixed, summarise
 from providers.base import Kind
-
-J_PER_KWH = 3.6e6
-
-
-def close(value: float, scale: float) -> object:
-    """Equal, to the microseconds in which intervals are kept."""
-    return pytest.approx(value, abs=1e-6 * max(1.0, abs(scale)))
-
-
-@given(jobs(st.floats(-300.0, 1200.0)))
-def test_the_parts_add_up(job):
-    """Efficiency and timing are the saving, and the saving is what lies between the job and its reference."""
-    chosen, rows = job
-    summary = summarise(rows, chosen)
-    assert summary.efficiency_grams + summary.timing_grams == close(summary.saved_grams, summary.reference_grams)
-    assert summary.reference_grams - summary.grams == close(summary.saved_grams, summary.reference_grams)
-    assert summary.reference_energy_j - summary.energy_j == close(summary.saved_energy_j, summary.reference_energy_j)
 
 
 @given(jobs(st.floats(-300.0, 1200.0)))
@@ -52,16 +35,6 @@ def test_a_constant_intensity_leaves_nothing_to_timing(job):
     loss_j = summary.energy_j - best_fixed(chosen, summary.units, seconds).energy_j
     assert summary.timing_grams == close(-loss_j * pue * 250.0 / J_PER_KWH, summary.grams)
     assert summary.timing_grams <= 1e-5 * summary.grams
-
-
-@given(frontiers(), st.lists(st.floats(0.0, 1200.0), min_size=1, max_size=8), st.data())
-def test_a_fixed_setting_has_no_timing_part(chosen, intensities, data):
-    """A job that stands on one hull point all along saves by efficiency alone, whatever the grid does."""
-    stand = data.draw(st.sampled_from(chosen.hull))
-    rows = work(chosen, [(stand.setting.power_limit_w, 100.0, g) for g in intensities])
-    summary = summarise(rows, chosen)
-    assert summary.timing_grams == close(0.0, summary.reference_grams)
-    assert summary.slowdown == pytest.approx(chosen.slowdown(stand), abs=1e-5)
 
 
 def test_timing_is_what_moving_with_the_grid_gains():
@@ -96,45 +69,11 @@ def test_the_published_run_is_efficiency_and_less_than_a_fixed_cap():
     assert summary.timing_grams < 0
 
 
-def test_a_hang_saves_nothing():
-    """An hour at 100 W without a step changes energy and time, and no saving, rate or slowdown."""
-    rows = work(THREE, [(250.0, 1000, 200.0)])
-    alone = summarise(rows, THREE)
-    hung = summarise([*rows, standstill(1050, 3600, 360e3, 200.0)], THREE)
-    assert hung.energy_j == alone.energy_j + 360e3
-    assert hung.seconds == alone.seconds + 3600
-    for name in ("saved_energy_j", "saved_grams", "efficiency_grams", "timing_grams", "slowdown"):
-        assert getattr(hung, name) == pytest.approx(getattr(alone, name))
-    assert hung.compared_share == pytest.approx(252e3 / 612e3)
-
-
 def test_only_a_hang_has_no_saving_at_all():
     """Without any progress there is nothing to compare."""
     summary = summarise([standstill(0, 60, 6000.0)], THREE)
     assert (summary.saved_grams, summary.reference_grams, summary.slowdown) == (None, None, None)
     assert summary.grams == pytest.approx(6000 * 100 / J_PER_KWH)
-
-
-@pytest.mark.parametrize("quiet", [1, 2, 5])
-def test_rare_reports_are_not_a_saving(quiet: int):
-    """A job that reports every few minutes stands still in between and then leaps: all of it was work."""
-    steady = work(THREE, [(250.0, 60 / 1.05, 100.0)] * (quiet + 1))
-    seen = [standstill(60.0 * i, 60.0, row.energy_j) for i, row in enumerate(steady[:-1])]
-    leap = work(THREE, [(250.0, 60 / 1.05 * (quiet + 1), 100.0)])[0]
-    seen.append(
-        replace(leap, start=steady[-1].start, end=steady[-1].end, energy_j=60 * 240.0, grams=60 * 240 * 1e2 / 3.6e6)
-    )
-    expected, found = summarise(steady, THREE), summarise(seen, THREE)
-    for name in ("saved_energy_j", "saved_grams", "slowdown", "efficiency_grams"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-6)
-
-
-def test_a_pause_before_ordinary_work_stays_a_pause():
-    """An evaluation between two epochs is not mistaken for work that was reported late."""
-    rows = work(THREE, [(300.0, 60, 100.0)])
-    shifted = [replace(row, start=row.start.replace(minute=5), end=row.end.replace(minute=6)) for row in rows]
-    found = summarise([standstill(0, 300, 30e3), *shifted], THREE)
-    assert found.saved_energy_j == pytest.approx(0.0)
 
 
 def test_energy_is_compared_without_a_price():
