@@ -94,7 +94,7 @@ def test_a_result_that_cannot_travel_is_one_tasks_error():
         done, failed = both(Farm(engine, unsendable_on_odd, tasks([0, 1, 2, 4, 6, 8])).run())
     assert sorted(done.values()) == [0, 2, 4, 6, 8]
     assert list(failed) == ["cell 1"]
-    assert "pickle" in failed["cell 1"]
+    assert "unsendable_on_odd.<locals>.<lambda>" in failed["cell 1"]
 
 
 def test_a_killed_workers_tasks_are_done_again(tmp_path):

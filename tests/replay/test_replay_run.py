@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -210,7 +211,8 @@ def test_a_kept_database_is_an_ordinary_one(trace, tmp_path):
         (job,) = log.jobs()
         assert (job.state, job.units_done) == ("ended", pytest.approx(result.units))
         assert len(log.decisions()) == result.decisions > 5
-    assert sqlite3.connect(kept).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with closing(sqlite3.connect(kept)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with pytest.raises(ChaseError, match=r"kept.sqlite exists already"):
         run_cell(cell(trace, days=0.5), db=kept)
 
