@@ -11,14 +11,13 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from chase.capping import Weighed
 from chase.frontiers import original_w
 from chase.jobs import Job
 from chase.node_cap import UNTOUCHED
 from chase.policy import Choice, PolicyInput, under_cap
 from zeus_core.actuation.base import GpuState
 from zeus_core.frontier import Setting
-
-Weighed = tuple[PolicyInput, Choice]
 
 
 def kept_low(

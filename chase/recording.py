@@ -70,7 +70,7 @@ class Recorder:
         self._store.add_decision(decision(at=self._clock.now(), job_id=job.id, **facts))
 
 
-class Counter(Recorder):
+class CountingRecorder(Recorder):
     """Counts them as the other does, and writes none: for a replay whose database nobody will read."""
 
     def _write(self, job: Job, facts: dict[str, Any]) -> None:

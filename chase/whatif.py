@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from chase.clock import minute
 from chase.config import Config, PolicyConfig, job_policy
 from chase.course import Course, Outcome, of_plan, of_policy, outcome
 from chase.errors import ConfigError
@@ -170,7 +171,7 @@ def _checked(now: Now, changes: Mapping[str, Any]) -> PolicyConfig:
     for key in changes:
         needed = _needed(key, chosen)
         if needed:
-            flag, so_far = f"--{key.removesuffix('_w').replace('_', '-')}", f"policy {chosen.name}"
+            flag, so_far = f"--{key.replace('_', '-')}", f"policy {chosen.name}"
             so_far += f" and minimise {chosen.minimise}" if key == CARBON_PRICE and chosen.name == "budget" else ""
             raise ConfigError(f"{flag} does nothing under {so_far}: give it with {needed} alone, or leave it out")
     return chosen
@@ -200,5 +201,5 @@ def _changed(now: Now, changes: Mapping[str, Any], chosen: PolicyConfig) -> Poli
 
 def _value(value: Any) -> str:
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%MZ}"
+        return minute(value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

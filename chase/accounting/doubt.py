@@ -27,8 +27,8 @@ from chase.records import IntervalRecord
 from providers.base import Kind
 from zeus_core.frontier import OperatingPoint, Setting
 
-# One standard deviation: 1.25 mean absolute errors. A forecast: ours miss by 13.30 % a day ahead on the mean of
-# 14 grids (docs/forecast.md). An estimate: as ours six hours ahead, 9.24 %; sources were seen to revise theirs by 7 to
+# One standard deviation: 1.25 mean absolute errors. A forecast: ours miss by 13.32 % a day ahead on the mean of
+# 14 grids (docs/forecast.md). An estimate: as ours six hours ahead, 9.27 %; sources were seen to revise theirs by 7 to
 # 44 % within hours, and a value carried on for an hour misses by 5 %. What is typical: means by month and hour miss by
 # 23 % in their own year (the same grids), and by 33 and 48 % in the year after (Norway, Spain).
 RELATIVE_ERROR: Mapping[Kind, float] = MappingProxyType(

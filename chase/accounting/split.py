@@ -81,7 +81,7 @@ def split(
     fixed = None if frontier is None else _fixed(frontier, picked, math.fsum(seconds))
     fixed_of = None
     if fixed is not None:
-        running_s = _first(seconds, fixed.seconds)
+        running_s = _within_first(seconds, fixed.seconds)
         fixed_of = tuple(fixed.power_w * s * c for s, c in zip(running_s, cost, strict=True))
     return Split(
         rows=picked,
@@ -128,7 +128,7 @@ def _fixed(frontier: Frontier, rows: Sequence[IntervalRecord], seconds: float) -
     return best_fixed(hosted(frontier, host_power_w), math.fsum(row.units for row in rows), seconds)
 
 
-def _first(lengths: Sequence[float], seconds: float) -> list[float]:
+def _within_first(lengths: Sequence[float], seconds: float) -> list[float]:
     """Of each length as much as lies within the first so many ``seconds`` of all of them."""
     left, found = seconds, []
     for length in lengths:

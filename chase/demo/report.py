@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +98,6 @@ def _planned(job: JobRecord, decision: DecisionRecord, out: TextIO) -> None:
         out.write(f"\nno plan: {reason}\n")
         return
     out.write("\nchase plan, right after the frontier was measured:\n")
-    lines = plan_chart(plan, plan.shown(), width=_WIDE, heights=_HEIGHTS, encoding=sys.stdout.encoding)
+    lines = plan_chart(plan, plan.shown(), width=_WIDE, heights=_HEIGHTS, encoding=out.encoding or "utf-8")
     drawn = [line.axis + line.bars for line in lines]
     out.writelines(f"    {line}".rstrip() + "\n" for line in [*plan.head(), "", *drawn, "", *plan.tail()])

@@ -49,7 +49,7 @@ class Engine:
         typical: Typical | None,
         earlier: Engine | None = None,
     ) -> None:
-        self._fits = None if earlier is None else earlier.fits
+        self.fits: Fits | None = None if earlier is None else earlier.fits  # the newest, for the engine after it
         self._clockwork = clockwork
         self._history = History.of(observed, clockwork)
         self._issued = tuple(issued)
@@ -166,14 +166,9 @@ class Engine:
     def _model(self) -> Model | None:
         if self._history is None or self._days < _MODEL_DAYS:
             return None
-        model = Model(self._history.window, self._fits)
-        self._fits = model.fits
+        model = Model(self._history.window, self.fits)
+        self.fits = model.fits
         return model
-
-    @property
-    def fits(self) -> Fits | None:
-        """The newest, for the engine after it."""
-        return self._fits
 
 
 def _times(clockwork: Clockwork, c: Ints) -> list[datetime]:

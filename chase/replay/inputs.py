@@ -103,7 +103,7 @@ def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
     if "name" in cell.settings:
         raise ChaseError(f"the replay's policy is {cell.policy!r} already: leave name out of its settings")
     try:
-        made = job_policy(config(), region_of(trace, cell.pue), {"name": name, **cell.settings})
+        made = job_policy(replay_config(), region_of(trace, cell.pue), {"name": name, **cell.settings})
     except ConfigError as error:
         raise ChaseError(f"the replay's policy {cell.policy!r}: {error}") from error
     if made.minimise != CARBON:
@@ -112,7 +112,7 @@ def _rules(cell: Cell, trace: Trace) -> PolicyConfig:
 
 
 @lru_cache(maxsize=1)
-def config() -> Config:
+def replay_config() -> Config:
     """As shipped, but that nobody writes the same thing down again every quarter of an hour, and joules by the hour.
 
     An interval ends where the limit changes all the same, so that its power is one and its price exact.

@@ -27,12 +27,12 @@ from chase.controller import Controller
 from chase.errors import ChaseError
 from chase.events import EventLog
 from chase.jobs import Job, Peer, Registration
-from chase.recording import Counter
+from chase.recording import CountingRecorder
 from chase.replay.cards import Cards
 from chase.replay.cell import CLOSED, Cell, Result
 from chase.replay.feed import Feed, publication
 from chase.replay.forecasts import forecaster_of
-from chase.replay.inputs import REGION, Inputs, config, region_of, scope_of
+from chase.replay.inputs import REGION, Inputs, region_of, replay_config, scope_of
 from chase.replay.reference import Cost
 from chase.report import summary_of
 from chase.signal import GridSignal, Limits
@@ -106,7 +106,7 @@ class World:
         stack.callback(self.store.close, 60.0)
         self.signal = self._signal(forecaster_of(self.said, cell.forecast, cache))
         self.controller = Controller(
-            config=config(),
+            config=replay_config(),
             system=system,
             actuator=self.actuator,
             regions={REGION: region_of(inputs.trace, cell.pue)},
@@ -115,11 +115,11 @@ class World:
             clock=self.clock,
             events=EventLog(self.store, self.clock, aloud=False),
             profiles={inputs.profile.name: inputs.profile},
-            recorder=None if decisions else Counter(self.store, self.clock),
+            recorder=None if decisions else CountingRecorder(self.store, self.clock),
         )
 
     def _signal(self, forecaster: Callable[[Typical], Expects]) -> GridSignal:
-        limits = Limits.of(config().signal)
+        limits = Limits.of(replay_config().signal)
         signal = GridSignal(
             REGION,
             [Feed(self.said, self.clock.now)],
