@@ -195,7 +195,7 @@ def _moments(Z: Floats, y: Floats, v: Floats) -> tuple[Floats, Floats, float]:
 
 
 def _ridge(G: Floats, g: Floats, weight: float, shrink: Floats) -> Floats:
-    return np.linalg.solve(G + weight * np.diag(shrink), g)  # type: ignore[return-value]  # numpy: any float
+    return np.asarray(np.linalg.solve(G + weight * np.diag(shrink), g), np.float64)
 
 
 def _quantiles(e: Floats, hour: Ints) -> Floats:

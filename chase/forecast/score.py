@@ -115,4 +115,5 @@ def losses(f: Floats, z: Floats) -> Floats:
     """Pinball loss of each forecast (r, 3), the mean of its three quantiles, (r,)."""
     above = z[:, None] - f
     share = np.array([0.5, 0.1, 0.9])
-    return np.maximum(share * above, (share - 1) * above).mean(axis=1)  # type: ignore[no-any-return]
+    found: Floats = np.maximum(share * above, (share - 1) * above).mean(axis=1)
+    return found

@@ -51,7 +51,8 @@ class HistoryFit:
         """CI(t) given CI(t - 1), each (r,)."""
         apart = _rows(t, len(self.u), before)[:, None, :] - self.u[None, :, :]
         kernel = np.exp(-GAMMA * (apart * apart).sum(axis=2))
-        return kernel @ self.alpha + self.intercept  # type: ignore[no-any-return]
+        found: Floats = kernel @ self.alpha + self.intercept
+        return found
 
     def ahead(self, count: int) -> Floats:
         """The ``count`` steps after those fitted on, each from the one before."""
