@@ -40,7 +40,7 @@ class Coming:
     What is ours rests on what ``seen`` was observed last, the rest on what was ``published``.
     """
 
-    __slots__ = ("_at", "_curve", "_end", "_hours", "_published", "_seen", "_steps", "_told")
+    __slots__ = ("_at", "_curve", "_end", "_hours", "_published", "_seen", "_steps", "_told", "edition")
 
     def __init__(
         self,
@@ -51,7 +51,9 @@ class Coming:
         *,
         published: Points = (),
         seen: datetime | None = None,
+        edition: object = None,
     ) -> None:
+        self.edition = edition
         self._at, self._end, self._told, self._steps = at, end, told, steps
         self._published, self._seen = published, seen
         self._hours: tuple[Hour, ...] | None = None
@@ -117,6 +119,7 @@ class Ahead:
         self._learnt = -1
         self._key: object = None
         self._expected: tuple[Points, Points, Steps | None] = ((), (), None)
+        self._edition = object()
 
     def coming(self, at: datetime, horizon: timedelta) -> Coming:
         """From the interval that runs at ``at`` on: ascending, no gap or overlap as far as anybody says anything."""
@@ -125,11 +128,12 @@ class Ahead:
         if self._key != key:
             start = max(began, last.end) if last else began
             self._key, self._expected = key, self._expect(start, began + horizon + HOUR, at, last)
+            self._edition = object()
         typical, published, steps = self._expected
         running = [last] if last and last.end > at else []
         to_come = (point for point in typical if at < point.end and point.start < end)
         seen = last.end if last else None
-        return Coming(at, end, (*running, *to_come), steps, published=published, seen=seen)
+        return Coming(at, end, (*running, *to_come), steps, published=published, seen=seen, edition=self._edition)
 
     def _expect(
         self, start: datetime, end: datetime, at: datetime, last: IntensityPoint | None

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chase.config import Config
 from chase.controller import Controller
-from chase.jobs import Job, JobRefused, Peer, Registration
+from chase.jobs import MAX_BATCH_SIZES, Job, JobRefused, Peer, Registration
 from chase.protocol import Impatient
 from chase.status import hold_dict, job_dict, status_dict
 
@@ -64,10 +64,14 @@ class NewJob(_Body):
     region: Name | None = None
     policy: dict[str, Any] = {}
     profile: Name | None = None
+    batch_size: int | None = None
+    batch_sizes: Annotated[tuple[int, ...], Field(max_length=MAX_BATCH_SIZES)] = ()
 
 
 class Report(_Body):
     units_done: FiniteFloat
+    batch_size: int | None = None
+    impossible: Annotated[tuple[int, ...], Field(max_length=MAX_BATCH_SIZES)] = ()
 
 
 class End(_Body):
@@ -108,7 +112,8 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
     @app.post("/v1/jobs/{job_id}/report")
     def report(job_id: str, body: Report, peer: Caller) -> dict[str, Any]:
-        return _told(controller.report(job_id, peer, body.units_done))
+        job = controller.report(job_id, peer, body.units_done, batch_size=body.batch_size, impossible=body.impossible)
+        return _told(job)
 
     @app.post("/v1/jobs/{job_id}/end")
     def end(job_id: str, body: End, peer: Caller) -> dict[str, Any]:

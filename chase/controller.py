@@ -7,8 +7,9 @@ while the ticks run in the scheduler's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,6 +34,7 @@ from chase.prices_ahead import horizon_of
 from chase.recording import Recorder
 from chase.records import HoldRecord, JobRecord
 from chase.signal import GridSignal
+from chase.standing import Basis, Standing
 from chase.store import Store
 from chase.thresholds import Thresholds
 from chase.wishes import joint_wishes
@@ -50,8 +52,19 @@ _EXACT = frozenset({Status.APPLIED, Status.UNCHANGED})
 _OBSERVED = frozenset({Kind.MEASURED.value, Kind.ESTIMATED.value})
 _STALLED_S = 120.0
 _STALLED_REPORTS = 10
+_SILENT_REPORTS = 2  # may be missing before a job is not on its way
 _AHEAD = timedelta(days=7)
 _CHOSEN = frozenset({policy.SPEED, policy.EFFICIENCY, policy.BETWEEN, policy.PAUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What of a job may change at any tick: as ``PolicyInput`` has it."""
+
+    barred: str
+    note: str
+    hold: str | None
+    measure: Setting | None
 
 
 class Controller:
@@ -157,14 +170,36 @@ class Controller:
         held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.own) else 0.0
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
-    def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
-        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together."""
+    def report(
+        self,
+        job_id: str,
+        peer: Peer,
+        units_done: float,
+        *,
+        batch_size: int | None = None,
+        impossible: Collection[int] = (),
+    ) -> Job:
+        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together.
+
+        ``batch_size`` is the one in force, ``impossible`` are those that the job cannot run at after all.
+        """
         with self._lock:
             job = self.jobs.report(job_id, peer, units_done)
+            if batch_size is not None or impossible:
+                self._batch_is(job, batch_size, impossible)
             self._ledger.sample(self.jobs, only=job.gpus)
             if self._alone(job):
                 self._book.observed(job, self._clock.monotonic())
             return job
+
+    def _batch_is(self, job: Job, in_force: int | None, impossible: Collection[int]) -> None:
+        before, job_sizes = job.batch_in_force, job.batch_sizes
+        self.jobs.batch_is(job, in_force, impossible)
+        for size in {*job_sizes} - {*job.batch_sizes}:
+            self._book.impossible(job, size)
+        if job.batch_in_force != before and job.in_force is not None:
+            job.in_force = replace(job.in_force, batch_size=job.batch_in_force)
+            job.pace.hold(self._clock.monotonic(), (job.pace.at[0], job.batch_in_force))
 
     def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> tuple[JobSummary, int]:
         """The account of the job, and how many decisions were taken for it."""
@@ -304,8 +339,11 @@ class Controller:
     def _weigh(self, job: Job, outlook: Outlook) -> tuple[PolicyInput, Choice]:
         """What is known and what follows. A fault in one job's figures leaves that job alone, and no other."""
         try:
-            given = self._input(job, outlook)
-            return given, policy.choose(given)
+            known = self._known(job)
+            job.standing = self._standing(job, known, outlook)
+            if job.standing is not None:
+                return job.standing.given, job.standing.choice
+            return self._decide(job, known, outlook)
         except Exception as error:  # noqa: BLE001  whatever it is, it must not cost the other jobs their tick
             self._at_fault(job, error)
             fault = f"a fault in its figures ({type(error).__name__}: {error})"
@@ -343,7 +381,30 @@ class Controller:
         text = f"{job.name}: {type(error).__name__}: {error}"
         self.events("job-failed", "error", text, job_id=job.id, once=True)
 
-    def _input(self, job: Job, outlook: Outlook) -> PolicyInput:
+    def _standing(self, job: Job, known: Known, outlook: Outlook) -> Standing | None:
+        """The last choice, if it still stands; what the node's power cap leaves of one depends on others."""
+        if job.standing is None or self.config.control.max_node_power_w is not None:
+            return None
+        basis, silent_s = self._basis(job, known, outlook), _SILENT_REPORTS * self.config.jobs.report_s
+        now_s = self._clock.monotonic()
+        return job.standing if job.standing.holds(basis, now_s=now_s, units=job.units_done, silent_s=silent_s) else None
+
+    def _basis(self, job: Job, known: Known | PolicyInput, outlook: Outlook) -> Basis | None:
+        if job.profiler is not None or known.note:
+            return None
+        return Basis.of(
+            outlook,
+            job.frontier,
+            job.policy_config,
+            total_units=job.total_units,
+            hold=known.hold,
+            barred=known.barred,
+            in_force=job.in_force,
+            pue=self._pue(job.region),
+        )
+
+    def _known(self, job: Job) -> Known:
+        """What of a job may change at any tick."""
         barred = self._barred(job)
         known = job.frontier is not None and job.profiler is None
         why_not = "" if known else self._why_not_measure(job)
@@ -354,8 +415,11 @@ class Controller:
             job.profiler.interrupt("not free to measure")
         measure = job.profiler.wants if job.profiler is not None and not why_not else None
         job.pace.until(self._clock.monotonic())
+        return Known(barred, note or _progress_note(job), hold.mode if hold else None, measure)
+
+    def _decide(self, job: Job, known: Known | PolicyInput, outlook: Outlook) -> tuple[PolicyInput, Choice]:
         progress = job.progress(outlook.at)
-        return PolicyInput(
+        given = PolicyInput(
             frontier=job.frontier,
             rules=job.rules,
             grid=self._grid(job, outlook),
@@ -365,14 +429,15 @@ class Controller:
             current_mode=job.mode if job.mode in _CHOSEN else None,
             current=job.own,
             since_s=self._clock.monotonic() - job.changed_s,
-            hold=hold.mode if hold else None,
-            barred=barred,
-            measure=measure,
-            note=note or _progress_note(job),
+            hold=known.hold,
+            barred=known.barred,
+            measure=known.measure,
+            note=known.note,
             progress=progress,
             horizon=self._horizon(job, outlook, progress),
             host_w=job.policy_config.host_power_w,
         )
+        return given, policy.choose(given)
 
     def _horizon(self, job: Job, outlook: Outlook, progress: Progress) -> Horizon | None:
         """What a plan goes by: of the policies only one has a plan."""
@@ -461,20 +526,22 @@ class Controller:
         if (choice.own, choice.mode) != (job.own, job.mode):
             job.changed_s = self._clock.monotonic()
         job.setting, job.own, job.mode, job.reason = choice.setting, choice.own, choice.mode, choice.reason
-        job.until_s = choice.until_s
+        job.until_s = choice.until_s if job.standing is None else job.standing.left_s(self._clock.monotonic())
         job.in_force = self._in_force(job, applied)
-        lowest_w = min(filter(None, self._hardware.limits_w(job.gpus, applied)), default=job.pace.limit_w)
-        job.pace.hold(self._clock.monotonic(), lowest_w)
+        lowest_w = min(filter(None, self._hardware.limits_w(job.gpus, applied)), default=job.pace.at[0])
+        job.pace.hold(self._clock.monotonic(), (lowest_w, job.batch_in_force))
         capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
         self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
 
     def _in_force(self, job: Job, applied: Mapping[str, Applied]) -> Setting | None:
-        """The one limit that all the job's GPUs were read back at, whoever wished for it; None if there is none."""
+        """The one limit that all the job's GPUs were read back at, whoever wished for it, and the job's batch size;
+        None if there is none.
+        """
         if applied and not all(result.status in _EXACT for result in applied.values()):
             return None
         limits = set(self._hardware.limits_w(job.gpus, applied))
         limit_w = limits.pop() if len(limits) == 1 else None
-        return None if limit_w is None else Setting(power_limit_w=limit_w)
+        return None if limit_w is None else Setting(power_limit_w=limit_w, batch_size=job.batch_in_force)
 
     # -- record -------------------------------------------------------------------------------------------------------
 
@@ -482,10 +549,33 @@ class Controller:
         self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied], outlook: Outlook
     ) -> None:
         self._settle(job, choice, applied)
-        heartbeat_s = self.config.control.heartbeat_s
-        self._recorder.record(job, given, choice, applied, control=self.control[0], heartbeat_s=heartbeat_s)
+        self._record(job, given, choice, applied, outlook)
         self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
         self._watch_progress(job)
+
+    def _record(
+        self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied], outlook: Outlook
+    ) -> None:
+        if job.standing is not None:
+            if not self._recorder.is_news(job, given, choice, applied):
+                return
+            # What is written down is how things are now, and a restart goes on from it.
+            given, choice = self._as_now(job, given, choice, outlook)
+        heartbeat_s = self.config.control.heartbeat_s
+        self._recorder.record(job, given, choice, applied, control=self.control[0], heartbeat_s=heartbeat_s)
+        job.standing = Standing.of(
+            given,
+            choice,
+            self._basis(job, given, outlook),
+            now_s=self._clock.monotonic(),
+            units=job.units_done,
+            until_s=job.recorded_s + heartbeat_s,
+        )
+
+    def _as_now(self, job: Job, given: PolicyInput, choice: Choice, outlook: Outlook) -> tuple[PolicyInput, Choice]:
+        """The choice that stands, made anew; as it was where that comes out otherwise, which is the next tick's."""
+        again, chosen = self._decide(job, given, outlook)
+        return (again, chosen) if (chosen.setting, chosen.code) == (choice.setting, choice.code) else (given, choice)
 
     def _watch_progress(self, job: Job) -> None:
         """Full load without steps is a hang, and what it saves is no saving (rule G25)."""
@@ -515,6 +605,9 @@ def _why_not_in_force(job: Job, choice: Choice, applied: Mapping[str, Applied]) 
     blocked = next((result for result in applied.values() if result.status in _BLOCKED), None)
     if blocked is not None:
         return blocked.detail or blocked.status.value
-    if choice.setting is None or job.in_force is None or same_setting(job.in_force, choice.setting):
+    if choice.setting is None or job.in_force is None:
+        return ""
+    in_time = replace(job.in_force, batch_size=choice.setting.batch_size)  # a batch size changes at the job's own time
+    if same_setting(in_time, choice.setting):
         return ""
     return f"{choice.setting} was asked for and {job.in_force} is in force"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from chase.clock import Clock
@@ -17,7 +18,8 @@ from zeus_core.actuation.base import GpuState
 from zeus_core.frontier import Frontier, OperatingPoint, Setting, Window
 from zeus_core.gpus.base import PowerLimits
 from zeus_core.gpus.simulated import GpuProfile, load_profile
-from zeus_core.profiler import DriftWatch, Profiler, plan_sweep
+from zeus_core.profiler import DriftWatch, plan_sweep
+from zeus_core.sweeps import Sweeps
 
 _PATIENCE = 3  # ticks
 _SLOWEST = 0.5
@@ -97,22 +99,36 @@ class FrontierBook:
             job.profiler.skip(why)
             self._finish(job, job.profiler)
 
+    def impossible(self, job: Job, batch_size: int) -> None:
+        """The job cannot run at a batch size that it named: what was known of it is of no use."""
+        text = f"{job.name} cannot run at batch {batch_size}: it is left out"
+        self._events("batch-size-out", "warning", text, job_id=job.id)
+        if job.profiler is not None:
+            job.profiler.leave_out(batch_size, text)
+            self._finish(job, job.profiler)
+        if job.frontier is not None and batch_size in job.frontier.batch_sizes:
+            self._adopt(job, job.frontier.without(batch_size), job.frontier_source)
+
     def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
         """What makes two runs alike: their owner, the GPUs and original limits, the job's name and its unit.
 
-        And what people allow, where that is less than the GPUs do: what was measured within it is not all there is.
+        And its own batch size where it may have others; and what people allow, where that is less than the GPUs do:
+        what was measured within it is not all there is.
         """
         gpus = sorted(f"{states[uuid].name}@{original_w(states[uuid]):g}W" for uuid in job.gpus)
         found = live_limits(job, states)
         allowed = within(found, job.policy_config) if found is not None else None
         kept = [f"{allowed.min_w:g} to {allowed.max_w:g} W"] if allowed is not None and allowed != found else []
-        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units, *kept])
+        batch = [] if job.batch_size is None else [f"batch {job.batch_size}"]
+        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units, *batch, *kept])
 
     def _from_profile(self, job: Job, live: PowerLimits) -> str:
         assert job.profile is not None  # noqa: S101  the caller has looked
         try:
             profile = self._profiles.get(job.profile) or load_profile(profile_path(job.profile))
-            frontier = frontier_of_profile(profile, gpus=len(job.gpus)).capped(live.default_w)
+            frontier = frontier_of_profile(profile, gpus=len(job.gpus), batch_size=job.batch_size).capped(
+                live.default_w
+            )
         except (ConfigError, ValueError) as error:
             return f"profile {job.profile} cannot be used: {error}"
         self._adopt(job, frontier, f"profile {job.profile}")
@@ -122,8 +138,10 @@ class FrontierBook:
         if job.frontier_source == "re-measure":
             return False
         frontier = self._store.load_frontier(self.key(job, states), self._oldest())
-        if frontier is None:
+        if frontier is None or not {*job.batch_sizes} <= {*frontier.batch_sizes}:
             return False
+        for size in {*frontier.batch_sizes} - {*job.batch_sizes}:
+            frontier = frontier.without(size)
         self._adopt(job, frontier, "measured before")
         return True
 
@@ -139,14 +157,15 @@ class FrontierBook:
         )
         job.frontier_key = self.key(job, states)
         windows = self._store.open_windows(job.frontier_key, self._oldest())
-        job.profiler = Profiler(plan, gpus=len(job.gpus), windows=windows)
+        plan = replace(plan, reference=replace(plan.reference, batch_size=job.batch_size))
+        job.profiler = Sweeps(plan, len(job.gpus), windows, batch_sizes=job.batch_sizes)
         self._finish(job, job.profiler)
 
-    def _keep(self, job: Job, profiler: Profiler, window: Window) -> None:
+    def _keep(self, job: Job, profiler: Sweeps, window: Window) -> None:
         self._store.add_windows(job.frontier_key, [window], job_id=job.id, at=self._clock.now())
         self._finish(job, profiler)
 
-    def _finish(self, job: Job, profiler: Profiler) -> None:
+    def _finish(self, job: Job, profiler: Sweeps) -> None:
         """Adopt and keep the frontier once there is nothing left to measure."""
         if not profiler.done:
             return
@@ -215,11 +234,14 @@ def _follow(job: Job) -> None:
         job.profiler, job.unmeasurable_until_s = None, -math.inf
 
 
-def frontier_of_profile(profile: GpuProfile, *, gpus: int) -> Frontier:
-    """A published curve of one GPU, for ``gpus`` in data parallel: units come ``gpus`` times as fast, joules stay."""
+def frontier_of_profile(profile: GpuProfile, *, gpus: int, batch_size: int | None = None) -> Frontier:
+    """A published curve of one GPU, for ``gpus`` in data parallel: units come ``gpus`` times as fast, joules stay.
+
+    ``batch_size`` is that of the job, where it may have others: a published curve knows of none.
+    """
     return Frontier.of(
         OperatingPoint(
-            Setting(power_limit_w=point.power_limit_w),
+            Setting(power_limit_w=point.power_limit_w, batch_size=batch_size),
             point.seconds_per_unit / gpus,
             point.seconds_per_unit * point.watts,
         )

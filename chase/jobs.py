@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,15 +20,19 @@ from chase.errors import ChaseError
 from chase.pace import Pace
 from chase.policy import Progress, Rules
 from chase.records import JobRecord
+from chase.standing import Standing
 from providers.base import IntensityPoint
 from zeus_core.frontier import Frontier, Setting
 from zeus_core.gpus.base import Process
-from zeus_core.profiler import DriftWatch, Profiler
+from zeus_core.profiler import DriftWatch
+from zeus_core.sweeps import Sweeps
 
 MAX_JOBS = 256
 MAX_JOBS_PER_USER = 64
 MOST_UNITS = 1e15  # far beyond any count, and small enough that no product of it overflows
 MAX_GPUS = 64
+MAX_BATCH_SIZES = 16
+MOST_BATCH = 2**31 - 1
 _ID = re.compile(r"[0-9a-f]{8,32}")
 
 
@@ -54,7 +58,11 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a job says of itself. Raises ``JobRefused`` for what cannot be true."""
+    """What a job says of itself. Raises ``JobRefused`` for what cannot be true.
+
+    ``batch_sizes`` are those that the job can run at, empty where its batch size is its own business; ``batch_size`` is
+    the one it was written for, with which all others are compared.
+    """
 
     id: str
     name: str
@@ -65,6 +73,8 @@ class Registration:
     region: str | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
     profile: str | None = None
+    batch_size: int | None = None
+    batch_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -75,6 +85,8 @@ class Registration:
             value = getattr(self, name)
             if value is not None:
                 _check_units(name, value)
+        if self.batch_sizes or self.batch_size is not None:
+            _check_batch_sizes(self.batch_size, self.batch_sizes)
 
 
 @dataclass(slots=True)
@@ -111,12 +123,16 @@ class Job:
     moved_s: float = -math.inf  # when units_done last grew
     energy_j: float = 0.0
     profile: str | None = None
+    batch_size: int | None = None  # its own, with which others are compared; None where that is no lever
+    batch_sizes: tuple[int, ...] = ()  # those that are possible, as far as is known
+    batch_in_force: int | None = None
+    out: set[int] = field(default_factory=set)  # batch sizes that turned out impossible
     frontier: Frontier | None = None
     frontier_source: str = ""
     frontier_key: str = ""
     adopted_at: datetime | None = None
     bounds: tuple[float | None, float | None] = (None, None)  # the limits that people allowed when it was sought
-    profiler: Profiler | None = None
+    profiler: Sweeps | None = None
     drift: DriftWatch | None = None
     unmeasurable: str = ""
     unmeasurable_until_s: float = -math.inf
@@ -133,6 +149,7 @@ class Job:
     recorded_s: float = -math.inf
     decisions: int = 0
     account: Account | None = None
+    standing: Standing | None = None  # the last choice, where it may stand beyond its tick
     pace: Pace = field(default_factory=lambda: Pace(0.0, 0.0))
     _rules: tuple[PolicyConfig, Rules] | None = None
 
@@ -234,6 +251,9 @@ class JobTable:
             units_done=wanted.units_done,
             moved_s=self._clock.monotonic(),
             profile=wanted.profile,
+            batch_size=wanted.batch_size,
+            batch_sizes=tuple(sorted(wanted.batch_sizes)),
+            batch_in_force=wanted.batch_size,
             pace=Pace(wanted.units_done, wanted.units_done, self._clock.monotonic()),
         )
         self._jobs[job.id] = job
@@ -245,6 +265,17 @@ class JobTable:
         job = self.get(job_id, peer)
         self._progress(job, units_done)
         return job
+
+    def batch_is(self, job: Job, in_force: int | None, impossible: Collection[int]) -> None:
+        """Take what a report says of batch sizes. Raises ``JobRefused`` for one that the job never named."""
+        strange = {size for size in (in_force, *impossible) if size is not None} - {*job.batch_sizes, *job.out}
+        if strange:
+            names = ", ".join(map(str, job.batch_sizes)) or "none"
+            raise JobRefused(422, "bad-batch-size", f"the job named batch sizes {names}, and not {min(strange)}")
+        gone = {*impossible} - {job.batch_size}
+        job.out |= gone & {*job.batch_sizes}
+        job.batch_sizes = tuple(size for size in job.batch_sizes if size not in gone)
+        job.batch_in_force = job.batch_in_force if in_force is None else in_force
 
     def remove(self, job: Job) -> None:
         self._jobs.pop(job.id, None)
@@ -289,6 +320,15 @@ class JobTable:
             raise JobRefused(403, "gpu-taken", f"a job of another user is registered on GPU {uuid}")
 
 
+def _check_batch_sizes(own: int | None, sizes: Sequence[int]) -> None:
+    possible = all(1 <= size <= MOST_BATCH for size in sizes) and len(set(sizes)) == len(sizes)
+    if not possible or not 1 <= len(sizes) <= MAX_BATCH_SIZES:
+        text = f"batch_sizes must be 1 to {MAX_BATCH_SIZES} different whole numbers from 1, not {list(sizes)!r}"
+        raise JobRefused(422, "bad-batch-sizes", text)
+    if own not in sizes:
+        raise JobRefused(422, "bad-batch-sizes", f"batch_size must be one of batch_sizes {list(sizes)!r}, not {own!r}")
+
+
 def _check_units(name: str, value: float) -> None:
     if not 0 <= value <= MOST_UNITS:  # false for NaN
         raise JobRefused(422, "bad-units", f"{name} must be a number from 0 to {MOST_UNITS:g}, not {value!r}")
@@ -302,12 +342,16 @@ def _rules(chosen: PolicyConfig) -> Rules:
 def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
     """What is said later counts: a launcher registers before its command knows what it counts.
 
-    Another name, unit or profile makes another frontier, so what was known of the old one is let go.
+    Another name, unit, profile or choice of batch sizes makes another frontier, so what was known of the old one is let go.
     """
     if wanted.units != job.units:
-        job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.limit_w, job.pace.delay_s)
-    if (wanted.name, wanted.units, wanted.profile) != (job.name, job.units, job.profile):
+        job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)
+    levers = (wanted.batch_size, set(wanted.batch_sizes) - job.out)
+    said = (wanted.name, wanted.units, wanted.profile, *levers)
+    if said != (job.name, job.units, job.profile, job.batch_size, {*job.batch_sizes}):
         job.units, job.profile = wanted.units, wanted.profile
+        job.batch_size, job.batch_sizes = wanted.batch_size, tuple(sorted(levers[1]))
+        job.batch_in_force = wanted.batch_size
         job.frontier = job.profiler = job.drift = None
         job.frontier_source, job.unmeasurable = "", ""
     job.name, job.total_units = wanted.name, wanted.total_units

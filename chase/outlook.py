@@ -50,8 +50,13 @@ class Curve:
 
 
 class Coming(Protocol):
-    """The hours to come in two forms, each made when somebody looks at it: there may be two thousand of them."""
+    """The hours to come in two forms, each made when somebody looks at it: there may be two thousand of them.
 
+    ``edition`` is the same object for as long as nothing is known or expected otherwise, None where nobody can tell.
+    """
+
+    @property
+    def edition(self) -> object: ...
     @property
     def hours(self) -> tuple[Hour, ...]: ...
     @property
@@ -62,6 +67,7 @@ class Nothing:
     """Nobody says anything."""
 
     hours: tuple[Hour, ...] = ()
+    edition: object = None
 
     @property
     def curve(self) -> Curve:
@@ -109,6 +115,12 @@ class Outlook:
     @property
     def recent(self) -> tuple[IntensityPoint, ...]:
         return self.past()
+
+    @property
+    def edition(self) -> object:
+        """Equal for two outlooks between which nothing but time has passed; None where nobody can tell."""
+        coming = self.coming.edition
+        return None if coming is None else (coming, self.now, self.freshness)
 
 
 def describe(outlook: Outlook) -> dict[str, Any]:

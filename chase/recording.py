@@ -47,6 +47,9 @@ class Recorder:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
+    def is_news(self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied]) -> bool:
+        return job.recorded != fingerprint(given, choice, applied)
+
     def record(
         self,
         job: Job,

@@ -23,6 +23,7 @@ round to one rate.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -216,10 +217,41 @@ class Frontier:
         return next((point for point in self.points if point.setting == setting), None)
 
     @cached_property
-    def times(self) -> tuple[tuple[float, float], ...]:
-        """Power limit and seconds per unit of each point that has a limit, ascending."""
-        points = [(point.setting.power_limit_w, point.seconds_per_unit) for point in self.points]
-        return tuple(sorted((limit_w, seconds) for limit_w, seconds in points if limit_w is not None))
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Those that were measured, ascending; empty where the batch size is no lever."""
+        return tuple(sorted({point.setting.batch_size for point in self.points if point.setting.batch_size}))
+
+    def seconds_at(self, power_limit_w: float, batch_size: int | None = None) -> float:
+        """Seconds per unit: as measured, on a straight line between measured limits, level beyond them.
+
+        Of a batch size that was not measured nothing is known: it counts as the reference's.
+        """
+        reference = self.reference
+        known = self._times.get(batch_size) or self._times.get(reference.setting.batch_size, ())
+        if not known:
+            return reference.seconds_per_unit
+        right = bisect_left(known, (power_limit_w,))
+        if right == len(known) or known[right][0] == power_limit_w or right == 0:
+            return known[min(right, len(known) - 1)][1]
+        (low_w, slow_s), (high_w, fast_s) = known[right - 1], known[right]
+        return slow_s + (power_limit_w - low_w) / (high_w - low_w) * (fast_s - slow_s)
+
+    @cached_property
+    def _times(self) -> dict[int | None, tuple[tuple[float, float], ...]]:
+        """By batch size: limit and seconds per unit of each point that has a limit, ascending."""
+        found: dict[int | None, list[tuple[float, float]]] = defaultdict(list)
+        for point in self.points:
+            if point.setting.power_limit_w is not None:
+                found[point.setting.batch_size].append((point.setting.power_limit_w, point.seconds_per_unit))
+        return {batch_size: tuple(sorted(times)) for batch_size, times in found.items()}
+
+    def without(self, batch_size: int) -> Frontier:
+        """Of all other batch sizes. Raises ``ValueError`` where the reference is one of these points."""
+        if self.reference.setting.batch_size == batch_size:
+            raise ValueError(f"batch {batch_size} is the reference's own")
+        kept = tuple(point for point in self.points if point.setting.batch_size != batch_size)
+        windows = tuple(window for window in self.windows if window.setting.batch_size != batch_size)
+        return Frontier(kept, self.reference, windows)
 
     def capped(self, power_limit_w: float) -> Frontier:
         """What is left at or below a limit, which becomes the reference: for a published curve on a capped card.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chase import unixhttp
-from chase.client.messages import MAX_BYTES, Advice, Answer, Summary, Terms, number
+from chase.client.messages import MAX_BYTES, Advice, Answer, Said, Summary, Terms, number
 from chase.client.placement import Placement, place
 from chase.client.reporter import logger
 from chase.errors import ChaseError
@@ -40,6 +40,7 @@ class DaemonLink:
         pid: int,
         units_done: Callable[[], float],
         terms: Terms,
+        said: Callable[[], Said] = Said,
         gpus: Sequence[str | int] | None = None,
         socket: Path | None = None,
         env: Mapping[str, str] = os.environ,
@@ -50,6 +51,7 @@ class DaemonLink:
         self._pid = pid
         self._units_done = units_done
         self._terms = terms
+        self._said = said
         self._gpus = gpus
         self._placed: Placement | None = None
         self._warned: set[str] = set()
@@ -76,7 +78,8 @@ class DaemonLink:
     def exchange(self) -> Answer:
         if self._registered:
             try:
-                answer = self._post(f"/v1/jobs/{self.job_id}/report", {"units_done": self._units_done()})
+                report = {"units_done": self._units_done(), **self._said().to_dict()}
+                answer = self._post(f"/v1/jobs/{self.job_id}/report", report)
                 return Answer(Advice.from_dict(answer), self._every_s, connected=True)
             except unixhttp.ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
@@ -124,6 +127,8 @@ class DaemonLink:
 
     def _registration(self, uuids: Sequence[str]) -> dict[str, Any]:
         said = self._terms.to_dict()
+        if self._terms.batch_sizes is None:
+            del said["batch_size"], said["batch_sizes"]  # of which an older service knows nothing
         return {
             **said,
             "id": self.job_id,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chase.client.messages import MAX_BYTES, Advice, Answer, Terms, number
+from chase.client.messages import MAX_BYTES, Advice, Answer, Said, Terms, number
 from chase.errors import ChaseError
 
 DIRECTORY_VARIABLE = "CHASE_JOB_DIR"
@@ -26,7 +26,15 @@ class InsideLink:
 
     patience_s = OFTEN_S
 
-    def __init__(self, directory: Path, *, units_done: Callable[[], float], terms: Terms, name: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        units_done: Callable[[], float],
+        terms: Terms,
+        name: str = "",
+        said: Callable[[], Said] = Said,
+    ) -> None:
         # In order of arrival, so that the first to count is the first in the list.
         file = f"{time.monotonic_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{COUNT}"
         self._count = directory / file
@@ -34,6 +42,7 @@ class InsideLink:
         self._units_done = units_done
         self._terms = terms
         self._name = name
+        self._said = said
 
     def exchange(self) -> Answer:
         try:
@@ -47,7 +56,9 @@ class InsideLink:
         self._deposit()
 
     def _deposit(self) -> None:
-        write(self._count, {**self._terms.to_dict(), "name": self._name, "units_done": self._units_done()})
+        said = {f"now_{key}": value for key, value in self._said().to_dict().items()}
+        counted = {"name": self._name, "units_done": self._units_done(), **said}
+        write(self._count, {**self._terms.to_dict(), **counted})
 
     def _latest(self) -> Answer:
         """Not connected, quietly, where the launcher has no answer of its own: it has said so itself."""

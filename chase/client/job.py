@@ -18,13 +18,14 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
 from chase.client.counter import MOST, Counter
 from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
-from chase.client.messages import Advice, Summary, Terms
+from chase.client.messages import Advice, Said, Summary, Terms
 from chase.client.reporter import Link, Reporter
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ logger = logging.getLogger("chase.client")
 ID_VARIABLE = "CHASE_JOB_ID"
 CLOSE_S = 2.0
 _LONGEST_NAME = 200  # that the service takes
+_MOST_SIZES = 16  # as well
 _RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 
 
@@ -48,6 +50,10 @@ class Job:
     None means those that ``CUDA_VISIBLE_DEVICES`` shows. ``policy`` overrides keys of the region's policy, ``profile``
     names a published frontier to use instead of measuring one. ``socket`` is the service's; None looks in the usual
     places, again at every try.
+
+    ``batch_sizes`` are those that the job can change to while it runs, and ``batch_size`` is its own among them, which
+    all are compared with: then the service may want another (``job.batch_size``), and what is counted must be worth the
+    same at each of them (``chase.integrations.torch``).
 
     In a process under ``chase exec`` the job is the launcher's: its GPUs, its id, its flags before these arguments,
     and before the name the launcher's ``--name`` alone.
@@ -66,6 +72,8 @@ class Job:
         region: str | None = None,
         policy: Mapping[str, Any] | None = None,
         profile: str | None = None,
+        batch_size: int | None = None,
+        batch_sizes: Sequence[int] = (),
         socket: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         clock: Clock | None = None,
@@ -74,8 +82,14 @@ class Job:
         self.name = _named("name", name)
         self.id = self._env.get(ID_VARIABLE) or os.urandom(16).hex()
         self._terms = Terms(
-            _named("units", units), _total(total_units), region, None if policy is None else _plain(policy), profile
+            _named("units", units),
+            _total(total_units),
+            region,
+            None if policy is None else _plain(policy),
+            profile,
+            *_batch_sizes(batch_size, batch_sizes),
         )
+        self._said = Said(batch_size)
         self._gpus = None if gpus is None else _listed(gpus)
         self._socket = None if socket is None else Path(socket)
         self._clock = clock
@@ -106,6 +120,33 @@ class Job:
     def setting(self) -> Setting:
         """What the service last wanted. Old news while not ``connected``."""
         return self._advice.setting
+
+    @property
+    def batch_size(self) -> int | None:
+        """What the service wants now; its own while that is not known, and where no service is."""
+        wanted = self.setting.batch_size if self.connected else None
+        possible = {*(self._terms.batch_sizes or ())} - {*self._said.impossible}
+        return wanted if wanted in possible else self._terms.batch_size
+
+    def runs_at(self, batch_size: int) -> None:
+        """Say which batch size is in force from now on. Raises ``ValueError`` for one that was not declared."""
+        self._declared(batch_size)
+        self._said = replace(self._said, batch_size=batch_size)
+
+    def cannot_run_at(self, batch_size: int) -> None:
+        """Say that a batch size is impossible after all: it did not fit into the memory. It is not wanted again.
+
+        Raises ``ValueError`` for one that was not declared, and for the job's own.
+        """
+        self._declared(batch_size)
+        if batch_size == self._terms.batch_size:
+            raise ValueError(f"{batch_size} is the job's own batch size, which others are compared with")
+        self._said = replace(self._said, impossible=tuple({**dict.fromkeys(self._said.impossible), batch_size: None}))
+
+    def _declared(self, batch_size: int) -> None:
+        sizes = self._terms.batch_sizes or ()
+        if batch_size not in sizes:
+            raise ValueError(f"batch size {batch_size!r} is none of the declared ones, {list(sizes)}")
 
     @property
     def mode(self) -> str:
@@ -170,6 +211,7 @@ class Job:
             pid=os.getpid(),
             units_done=lambda: self.units_done,
             terms=self._terms,
+            said=lambda: self._said,
             gpus=self._gpus,
             socket=self._socket,
             env=self._env,
@@ -180,7 +222,13 @@ class Job:
         if not directory:
             logger.warning("%s is set but %s is not: job %s gets no count", ID_VARIABLE, DIRECTORY_VARIABLE, self.id)
             return None
-        return InsideLink(Path(directory), units_done=lambda: self.units_done, terms=self._terms, name=self.name)
+        return InsideLink(
+            Path(directory),
+            units_done=lambda: self.units_done,
+            terms=self._terms,
+            name=self.name,
+            said=lambda: self._said,
+        )
 
     def _begin(self, reporter: Reporter) -> None:
         try:
@@ -230,6 +278,20 @@ def _total(total_units: float | None) -> float | None:
     if total_units is not None and not 0 < total_units <= MOST:
         raise ValueError(f"total_units must be a positive number or None, not {total_units!r}")
     return None if total_units is None else float(total_units)
+
+
+def _batch_sizes(own: int | None, sizes: Sequence[int]) -> tuple[int | None, tuple[int, ...] | None]:
+    """As they are sent. Raises for what the service would refuse."""
+    if own is None and not sizes:
+        return None, None
+    listed = tuple(sizes)
+    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in (*listed, own))
+    if not whole:
+        raise TypeError(f"batch_size and batch_sizes must be whole numbers, not {own!r} and {list(listed)!r}")
+    if own not in listed or min(listed) < 1 or len({*listed}) < len(listed) or len(listed) > _MOST_SIZES:
+        text = f"1 to {_MOST_SIZES} different numbers from 1, with batch_size {own!r} among them"
+        raise ValueError(f"batch_sizes must be {text}, not {list(listed)!r}")
+    return own, listed
 
 
 def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:

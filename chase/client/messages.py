@@ -22,6 +22,7 @@ _SIGNED = frozenset(
     }
 )
 _MOST = 1e15  # far beyond any watt, second or count that is meant
+_MOST_SIZES = 64
 _SHOWN = 60  # characters of a wrong value in an error
 
 
@@ -34,6 +35,8 @@ class Terms:
     region: str | None = None
     policy: Mapping[str, Any] | None = None
     profile: str | None = None
+    batch_size: int | None = None
+    batch_sizes: tuple[int, ...] | None = None
 
     def or_else(self, other: Terms) -> Terms:
         """These terms, with what they leave open taken from ``other``."""
@@ -54,7 +57,25 @@ class Terms:
             region=text(data, "region"),
             policy=policy,
             profile=text(data, "profile"),
+            batch_size=_whole(data, "batch_size"),
+            batch_sizes=_sizes(data, "batch_sizes"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a process says of its batch size: the one ``in_force``, and those that are ``impossible`` after all."""
+
+    batch_size: int | None = None
+    impossible: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without what there is nothing to say of."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) not in {None, ()}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Said:
+        return cls(_whole(data, "batch_size"), _sizes(data, "impossible") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +199,16 @@ def _whole(data: Mapping[str, Any], key: str) -> int | None:
     if value is not None and not value.is_integer():
         raise ChaseError(f"{key} must be a whole number, not {value!r}")
     return None if value is None else int(value)
+
+
+def _sizes(data: Mapping[str, Any], key: str) -> tuple[int, ...] | None:
+    value = data.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or len(value) > _MOST_SIZES:
+        raise ChaseError(f"{key} must be a list of at most {_MOST_SIZES} whole numbers, not {_short(value)}")
+    found = (_whole({key: size}, key) for size in value)
+    return tuple(size for size in found if size is not None)
 
 
 def _short(value: object) -> str:

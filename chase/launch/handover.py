@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chase.client.inside import ADVICE, COUNT, OFTEN_S, read, write
-from chase.client.messages import Answer, Terms, number, text
+from chase.client.messages import Answer, Said, Terms, number, text
 from chase.errors import ChaseError
 
 _MISSED = 3  # reports that the launcher may miss before its word is old
@@ -31,6 +31,7 @@ class Count:
     units_done: float
     terms: Terms
     name: str = ""
+    said: Said = Said()
 
 
 class Handover:
@@ -56,7 +57,7 @@ class Handover:
         if self._first is None:
             return Count(0.0, Terms())
         same = [count.units_done for count in counts if count.terms.units == self._first.terms.units]
-        return replace(self._first, units_done=sum(same))
+        return replace(self._first, units_done=sum(same), said=counts[0].said if counts else Said())
 
     def publish(self, answer: Answer) -> None:
         """Leave an answer for the processes inside. Where the disk is full they see that the last one is old."""
@@ -85,4 +86,5 @@ class Handover:
         for path in sorted(self.directory.glob(f"[!.]*{COUNT}"), key=lambda path: path.name):
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
-                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data), text(data, "name") or "")
+                said = Said.from_dict({key.removeprefix("now_"): data[key] for key in data if key.startswith("now_")})
+                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data), text(data, "name") or "", said)

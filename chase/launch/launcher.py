@@ -105,6 +105,7 @@ class _Launch:
             name=self.name or self.command,
             pid=child,
             units_done=lambda: handover.gather().units_done,
+            said=lambda: handover.gather().said,
             terms=self.terms,
             gpus=self.gpus,
             socket=self.socket,

@@ -13,7 +13,7 @@ from chase.clock import ManualClock
 from chase.config import PolicyConfig
 from chase.horizon import Horizon
 from chase.jobs import Job, JobTable, Peer, Registration
-from chase.pace import Pace, seconds_per_unit
+from chase.pace import Pace
 from chase.policy import PolicyInput, Progress, Rules, choose
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
@@ -37,31 +37,31 @@ class TestSecondsPerUnit:
     )
     def test_between_what_was_measured(self, limit_w, seconds):
         """As measured, on a straight line between, and level beyond."""
-        assert seconds_per_unit(FRONTIER, limit_w) == pytest.approx(seconds)
+        assert FRONTIER.seconds_at(limit_w) == pytest.approx(seconds)
 
     def test_without_limits_all_is_the_reference(self):
         """A frontier of clocks alone says nothing of limits."""
         clocks = Frontier.of([OperatingPoint(Setting(sm_clock_mhz=1000), 2.0, 100.0)])
-        assert seconds_per_unit(clocks, 150.0) == 2.0
+        assert clocks.seconds_at(150.0) == 2.0
 
 
 class TestSpent:
     def test_full_power_spends_nothing(self):
         """An hour at the reference is an hour's work."""
-        pace = Pace(0.0, 0.0, limit_w=300.0)
+        pace = Pace(0.0, 0.0, at=(300.0, None))
         pace.advance(HOUR, HOUR, FRONTIER)
         assert pace.delayed_s(FRONTIER) == 0.0
 
     def test_each_unit_at_a_lower_limit_is_late(self):
         """By what it takes longer there."""
-        pace = Pace(0.0, 0.0, limit_w=200.0)
+        pace = Pace(0.0, 0.0, at=(200.0, None))
         pace.advance(100.0, 125.0, FRONTIER)
         assert pace.delayed_s(FRONTIER) == pytest.approx(25.0)
 
     @pytest.mark.parametrize("took_s", [125.0, 3 * HOUR])
     def test_a_stall_is_not_ours(self, took_s):
         """An evaluation of three hours would have held up full power as well."""
-        pace = Pace(0.0, 0.0, limit_w=200.0)
+        pace = Pace(0.0, 0.0, at=(200.0, None))
         pace.advance(100.0, took_s, FRONTIER)
         assert pace.delayed_s(FRONTIER) == pytest.approx(25.0)
 
@@ -76,10 +76,10 @@ class TestSpent:
         """Changes of the limit between two reports are told apart: the sum is that of all time at its own limit."""
         pace, now_s, done, late_s = Pace(0.0, 0.0), 0.0, 0.0, 0.0
         for limit_w, seconds, said in [*steps, (300.0, 1.0, True)]:
-            pace.hold(now_s, limit_w)
+            pace.hold(now_s, (limit_w, None))
             now_s += seconds
-            done += seconds / seconds_per_unit(FRONTIER, limit_w)
-            late_s += seconds * (1 - 1 / seconds_per_unit(FRONTIER, limit_w))
+            done += seconds / FRONTIER.seconds_at(limit_w)
+            late_s += seconds * (1 - 1 / FRONTIER.seconds_at(limit_w))
             pace.until(now_s)
             assert pace.delayed_s(FRONTIER) == pytest.approx(late_s)
             if said:
@@ -88,7 +88,7 @@ class TestSpent:
 
     def test_time_of_which_nothing_is_known_counts_as_work(self):
         """An hour at half speed without a word is half an hour late, until the job says that it stood still."""
-        pace = Pace(0.0, 0.0, limit_w=100.0)
+        pace = Pace(0.0, 0.0, at=(100.0, None))
         pace.until(HOUR)
         assert pace.delayed_s(FRONTIER) == pytest.approx(HOUR / 2)
         pace.advance(600.0, HOUR, FRONTIER)
@@ -96,7 +96,7 @@ class TestSpent:
 
     def test_a_report_of_nothing_new_is_none(self):
         """The same count again, or a lower one, moves nothing."""
-        pace = Pace(100.0, 100.0, limit_w=100.0)
+        pace = Pace(100.0, 100.0, at=(100.0, None))
         pace.advance(100.0, 10.0, FRONTIER)
         pace.advance(50.0, 20.0, FRONTIER)
         assert (pace.counted, pace.delay_s) == (100.0, 0.0)
@@ -115,7 +115,7 @@ class TestWithoutAFrontier:
         """What was done at the limits that were measured counts by what was measured there."""
         pace, now_s = Pace(0.0, 0.0), 0.0
         for done, limit_w in ((100.0, 300.0), (180.0, 200.0), (230.0, 100.0)):
-            pace.hold(now_s, limit_w)
+            pace.hold(now_s, (limit_w, None))
             now_s += 100.0
             pace.advance(done, now_s, None)
         assert pace.delayed_s(None) == 0.0
@@ -133,23 +133,23 @@ class TestWithoutAFrontier:
         late, always, now_s, done = Pace(0.0, 0.0), Pace(0.0, 0.0), 0.0, 0.0
         for i, (limit_w, seconds) in enumerate(steps):
             for pace, known in ((late, FRONTIER if i >= learnt else None), (always, FRONTIER)):
-                pace.hold(now_s, limit_w)
-                pace.advance(done + seconds / seconds_per_unit(FRONTIER, limit_w), now_s + seconds, known)
+                pace.hold(now_s, (limit_w, None))
+                pace.advance(done + seconds / FRONTIER.seconds_at(limit_w), now_s + seconds, known)
             now_s, done = now_s + seconds, late.counted
             assert late.delayed_s(FRONTIER) == pytest.approx(always.delayed_s(FRONTIER))
 
     def test_what_a_job_needs_to_begin_is_not_ours(self):
         """Twenty minutes until the first step, and then a sweep: the twenty minutes are no delay."""
-        pace = Pace(0.0, 0.0, limit_w=300.0)
+        pace = Pace(0.0, 0.0, at=(300.0, None))
         pace.advance(10.0, 1210.0, None)
-        pace.hold(1210.0, 200.0)
+        pace.hold(1210.0, (200.0, None))
         pace.advance(110.0, 1335.0, None)
         pace.advance(111.0, 1336.25, FRONTIER)
         assert pace.delayed_s(FRONTIER) == pytest.approx(101 * 0.25)
 
     def test_a_sweep_in_mid_run_counts_by_the_new_frontier(self):
         """A frontier that proved wrong is let go: what is done meanwhile is judged by the next one."""
-        pace = Pace(0.0, 0.0, limit_w=200.0)
+        pace = Pace(0.0, 0.0, at=(200.0, None))
         pace.advance(100.0, 125.0, FRONTIER)
         pace.advance(200.0, 275.0, None)
         pace.advance(300.0, 425.0, frontier((300, 1.0, 300), (200, 1.5, 230)))
@@ -234,7 +234,7 @@ class TestProgress:
         """A launcher's steps are not its command's samples: what was spent is time, and stays."""
         job = add(table, units="steps")
         job.frontier = FRONTIER
-        job.pace.hold(0.0, 100.0)
+        job.pace.hold(0.0, (100.0, None))
         clock.advance(200.0)
         table.report(job.id, ALICE, 100.0)
         add(table, units="samples", units_done=100.0)
@@ -262,8 +262,8 @@ def test_a_job_that_seldom_says_how_far_it_is_keeps_its_budget(table, clock, uni
         job.pace.until(clock.monotonic())
         given_ = PolicyInput(frontier=known, rules=rules, progress=job.progress(clock.now()), horizon=ahead)
         limit_w = choose(given_).setting.power_limit_w
-        job.pace.hold(clock.monotonic(), limit_w)
+        job.pace.hold(clock.monotonic(), (limit_w, None))
         clock.advance(600.0)
-        done += 600.0 / seconds_per_unit(known, limit_w)
+        done += 600.0 / known.seconds_at(limit_w)
         table.report(job.id, ALICE, min(np.floor(done + 1e-9), 16 / unit_h))
     assert 16 * 1.05 * HOUR < clock.monotonic() <= 16 * 1.1 * HOUR + 600.0 / 2 + 600.0
