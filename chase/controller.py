@@ -18,6 +18,7 @@ from chase.accounting import JobSummary
 from chase.cap_fallback import kept_low
 from chase.capping import CapKeeper, members
 from chase.clock import Clock
+from chase.clock_proxy import ClockProxy
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
 from chase.errors import ChaseError
 from chase.events import EventLog
@@ -106,6 +107,7 @@ class Controller:
         self._profiles = frozenset({*profile_names(), *(profiles or ())})
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._recorder = recorder or Recorder(store, clock)
+        self._by_clock = ClockProxy(self.gpus, clock, events)
         self._holds = HoldBook(store, clock, events)
         self._thresholds = {region: Thresholds() for region in self._regions}
         self._cap = CapKeeper(events)
@@ -252,6 +254,7 @@ class Controller:
             self._ledger.sample(self.jobs)
             self._expire()
             self._hardware.look(self.config.control.interval_s)
+            self._count_by_clock()
             outlooks = {region: signal.outlook(_AHEAD) for region, signal in self.signals.items()}
             weighed = {job.id: self._weigh(job, outlooks[job.region]) for job in self.jobs}
             weighed |= self._under_cap(weighed)
@@ -310,6 +313,14 @@ class Controller:
         return self._hardware.gpus
 
     # -- observe ------------------------------------------------------------------------------------------------------
+
+    def _count_by_clock(self) -> None:
+        """And what was counted goes to the profiler, as after a report."""
+        self._by_clock.count(self.jobs, self.config.jobs.clock_proxy_s)
+        for job in self.jobs:
+            if job.by_clock is not None and self._alone(job):
+                with self._alone_at_fault(job):
+                    self._book.observed(job, self._clock.monotonic())
 
     def _expire(self) -> None:
         for job in self.jobs.expired():

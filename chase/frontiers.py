@@ -22,6 +22,7 @@ from zeus_core.profiler import DriftWatch, plan_sweep
 from zeus_core.sweeps import Sweeps
 
 _PATIENCE = 3  # ticks
+_BY_CLOCK = " by SM clock"
 _SLOWEST = 0.5
 _TRY_AGAIN_S = 3600.0  # what bound the limits may be gone by then
 
@@ -185,7 +186,8 @@ class FrontierBook:
         return self._clock.now() - timedelta(days=self.config.max_age_d)
 
     def _adopt(self, job: Job, frontier: Frontier, source: str) -> None:
-        job.frontier, job.frontier_source, job.adopted_at = frontier, source, self._clock.now()
+        job.frontier, job.adopted_at = frontier, self._clock.now()
+        job.frontier_source = source if job.by_clock is None else f"{source.removesuffix(_BY_CLOCK)}{_BY_CLOCK}"
         job.drift = DriftWatch(frontier, tolerance=self.config.drift, after_s=self.config.drift_s)
 
 

@@ -103,6 +103,15 @@ class Account:
     sharers: int = 1  # jobs on its GPUs, itself included
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a job's registration says of its units."""
+
+    units: str
+    total_units: float | None
+    profile: str | None
+
+
 @dataclass(slots=True)
 class Job:
     """A job and all that the controller keeps of it. Times with ``_s`` are on the monotonic clock."""
@@ -121,6 +130,7 @@ class Job:
     total_units: float | None = None
     units_done: float = 0.0
     moved_s: float = -math.inf  # when units_done last grew
+    by_clock: Counted | None = None  # what it says it counts, where the service counts for it
     energy_j: float = 0.0
     profile: str | None = None
     batch_size: int | None = None  # its own, with which others are compared; None where that is no lever
@@ -227,6 +237,7 @@ class JobTable:
         """Take a job in, or find it again by its id. Raises ``JobRefused``."""
         if wanted.id in self._jobs:
             job = self.get(wanted.id, peer)
+            self._counts_itself(job)
             if (wanted.gpus, region) != (job.gpus, job.region):
                 raise JobRefused(409, "other-gpus", f"job {job.id} is registered on other GPUs or in another region")
             _restate(job, wanted, policy)
@@ -263,8 +274,37 @@ class JobTable:
     def report(self, job_id: str, peer: Peer, units_done: float) -> Job:
         _check_units("units_done", units_done)
         job = self.get(job_id, peer)
+        if units_done > 0:
+            self._counts_itself(job)
         self._progress(job, units_done)
         return job
+
+    def count_by_clock(self, job: Job, units: str) -> None:
+        """From now on the service counts for a job, in ``units`` of its own, until the job does."""
+        job.by_clock = Counted(job.units, job.total_units, job.profile)
+        self._count_anew(job, units, None, None)
+
+    def add_by_clock(self, job: Job, units: float) -> None:
+        """What is counted for it; no sign of life of the job's own."""
+        if units > 0:
+            now_s = self._clock.monotonic()
+            job.pace.advance(job.units_done + units, now_s, job.frontier)
+            job.units_done, job.moved_s = job.units_done + units, now_s
+
+    def _counts_itself(self, job: Job) -> None:
+        if job.by_clock is not None:
+            said, job.by_clock = job.by_clock, None
+            self._count_anew(job, said.units, said.total_units, said.profile)
+
+    def _count_anew(self, job: Job, units: str, total_units: float | None, profile: str | None) -> None:
+        """From 0, in other units: whatever was known by the old ones is let go."""
+        job.units, job.total_units, job.profile = units, total_units, profile
+        job.frontier = job.profiler = job.drift = job.standing = None
+        job.frontier_source, job.unmeasurable = "", ""
+        job.units_done, job.moved_s = 0.0, self._clock.monotonic()
+        job.pace = Pace(0.0, 0.0, job.pace.now_s, job.pace.at, job.pace.delay_s)
+        if job.account is not None:
+            job.account.units = 0.0
 
     def batch_is(self, job: Job, in_force: int | None, impossible: Collection[int]) -> None:
         """Take what a report says of batch sizes. Raises ``JobRefused`` for one that the job never named."""
@@ -342,7 +382,7 @@ def _rules(chosen: PolicyConfig) -> Rules:
 def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
     """What is said later counts: a launcher registers before its command knows what it counts.
 
-    Another name, unit, profile or choice of batch sizes makes another frontier, so what was known of the old one is let go.
+    Another name, unit, profile or choice of batch sizes makes another frontier, and what was known is let go.
     """
     if wanted.units != job.units:
         job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from chase.policy import Progress
 from zeus_core.frontier import Frontier, Setting
 
-
 Place = tuple[float | None, int | None]  # the lowest power limit in watts of the job's GPUs, and its batch size
 NOWHERE: Place = (None, None)
 

@@ -247,6 +247,11 @@ class JobsConfig(Section):
         default=30.0, description="Seconds without a report after which a job's setting is withdrawn"
     )
     report_s: Seconds = Field(default=5.0, description="Seconds between two reports of a job")
+    clock_proxy_s: Seconds = Field(
+        default=120.0,
+        description="Seconds after which a job that counts nothing is counted by the SM clock of its GPUs, a rough "
+        "stand-in for its speed",
+    )
 
 
 class ProfileConfig(Section):

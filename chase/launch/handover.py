@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chase.client.inside import ADVICE, COUNT, OFTEN_S, read, write
@@ -31,7 +31,7 @@ class Count:
     units_done: float
     terms: Terms
     name: str = ""
-    said: Said = Said()
+    said: Said = field(default_factory=Said)
 
 
 class Handover:
