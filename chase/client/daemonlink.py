@@ -103,7 +103,8 @@ class DaemonLink:
         return Summary.from_dict(summary) if isinstance(summary, dict) else None
 
     def _end(self, reason: str) -> dict[str, Any]:
-        return self._post(f"/v1/jobs/{self.job_id}/end", {"reason": reason, "units_done": self._units_done()})
+        end = {"reason": reason, "units_done": self._units_done(), **self._said().to_dict()}
+        return self._post(f"/v1/jobs/{self.job_id}/end", end)
 
     def _register(self) -> Answer:
         self._placed = self._placed or self._place()
@@ -127,8 +128,9 @@ class DaemonLink:
 
     def _registration(self, uuids: Sequence[str]) -> dict[str, Any]:
         said = self._terms.to_dict()
-        if self._terms.batch_sizes is None:
-            del said["batch_size"], said["batch_sizes"]  # of which an older service knows nothing
+        for key in ("batch_size", "batch_sizes", "recurring"):
+            if said[key] is None:  # an older service knows nothing of it
+                del said[key]
         return {
             **said,
             "id": self.job_id,

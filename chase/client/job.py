@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
 from chase.client.counter import MOST, Counter
 from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
-from chase.client.messages import Advice, Said, Summary, Terms
+from chase.client.messages import Advice, Said, Summary, Terms, Trial
+from chase.client.recurring import Recurring
 from chase.client.reporter import Link, Reporter
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ logger = logging.getLogger("chase.client")
 
 ID_VARIABLE = "CHASE_JOB_ID"
 CLOSE_S = 2.0
+TRIAL_S = 15.0  # a launcher asks the service every few seconds
 _LONGEST_NAME = 200  # that the service takes
 _MOST_SIZES = 16  # as well
 _RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
@@ -74,6 +76,7 @@ class Job:
         profile: str | None = None,
         batch_size: int | None = None,
         batch_sizes: Sequence[int] = (),
+        recurring: Recurring | None = None,
         socket: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         clock: Clock | None = None,
@@ -88,8 +91,13 @@ class Job:
             None if policy is None else _plain(policy),
             profile,
             *_batch_sizes(batch_size, batch_sizes),
+            None if recurring is None else recurring.to_dict(),
         )
+        if recurring is not None and batch_sizes:
+            raise ValueError("a recurring job has its batch sizes in recurring: leave batch_size and batch_sizes out")
+        self._recurring = recurring
         self._said = Said(batch_size)
+        self._epochs = 0
         self._gpus = None if gpus is None else _listed(gpus)
         self._socket = None if socket is None else Path(socket)
         self._clock = clock
@@ -123,10 +131,50 @@ class Job:
 
     @property
     def batch_size(self) -> int | None:
-        """What the service wants now; its own while that is not known, and where no service is."""
+        """What the service wants now; its own while that is not known, and where no service is.
+
+        Of a recurring job the size that this recurrence tries, from the first time it is asked for on: then that may
+        wait for the service, for at most ``TRIAL_S`` seconds.
+        """
+        if self._recurring is not None:
+            return self._tried(self._recurring)
         wanted = self.setting.batch_size if self.connected else None
         possible = {*(self._terms.batch_sizes or ())} - {*self._said.impossible}
         return wanted if wanted in possible else self._terms.batch_size
+
+    def _tried(self, recurring: Recurring) -> int:
+        if self._said.batch_size is None:
+            if self._reporter is not None and self._mine():
+                self._reporter.wait_for(lambda answer: answer.advice.trial is not None, TRIAL_S)
+            trial = self._advice.trial
+            known = trial is not None and trial.batch_size in recurring.batch_sizes
+            self._said = replace(self._said, batch_size=trial.batch_size if trial and known else recurring.default)
+        return self._said.batch_size or recurring.default
+
+    def report(self, metric: float) -> None:
+        """Say what an epoch came to, once for each epoch of a recurring job. Never raises."""
+        try:
+            value = float(metric)
+        except Exception:  # noqa: BLE001  whatever the caller's type raises, its training goes on
+            value = math.nan
+        self._epochs += 1
+        reached = self._recurring is not None and self._recurring.reached_by(value)
+        told = value if abs(value) <= MOST else None  # false for NaN
+        self._said = replace(self._said, epochs=self._epochs, metric=told, reached=reached)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether a recurring job is at its end: the target reached, its epochs over, or too dear by the service."""
+        recurring = self._recurring
+        if recurring is None:
+            return False
+        over = self._said.reached is True or self._epochs >= recurring.max_epochs
+        return over or (self.connected and bool(self._advice.stop))
+
+    @property
+    def trial(self) -> Trial | None:
+        """Which recurrence this is. None while that is not known, and where no service is."""
+        return self._advice.trial
 
     def runs_at(self, batch_size: int) -> None:
         """Say which batch size is in force from now on. Raises ``ValueError`` for one that was not declared."""

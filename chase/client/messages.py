@@ -37,6 +37,7 @@ class Terms:
     profile: str | None = None
     batch_size: int | None = None
     batch_sizes: tuple[int, ...] | None = None
+    recurring: Mapping[str, Any] | None = None
 
     def or_else(self, other: Terms) -> Terms:
         """These terms, with what they leave open taken from ``other``."""
@@ -48,9 +49,7 @@ class Terms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Terms:
-        policy = data.get("policy")
-        if not (policy is None or isinstance(policy, dict)):
-            raise ChaseError(f"policy must be a table, not {_short(policy)}")
+        policy, recurring = (_table(data, key) for key in ("policy", "recurring"))
         return cls(
             units=text(data, "units"),
             total_units=number(data, "total_units"),
@@ -59,15 +58,23 @@ class Terms:
             profile=text(data, "profile"),
             batch_size=_whole(data, "batch_size"),
             batch_sizes=_sizes(data, "batch_sizes"),
+            recurring=recurring,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a process says of its batch size: the one ``in_force``, and those that are ``impossible`` after all."""
+    """What a process says of its training, beside the units done.
+
+    ``batch_size`` is the one in force, and ``impossible`` are those that turned out so. ``epochs`` are those that were
+    evaluated, ``metric`` is what the last of them came to, and ``reached`` whether that is the target.
+    """
 
     batch_size: int | None = None
     impossible: tuple[int, ...] = ()
+    epochs: int | None = None
+    metric: float | None = None
+    reached: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Without what there is nothing to say of."""
@@ -75,17 +82,49 @@ class Said:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Said:
-        return cls(_whole(data, "batch_size"), _sizes(data, "impossible") or ())
+        reached = data.get("reached")
+        return cls(
+            _whole(data, "batch_size"),
+            _sizes(data, "impossible") or (),
+            _whole(data, "epochs"),
+            number(data, "metric", low=-_MOST),
+            None if reached is None else reached is True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Which recurrence of a job this is: the batch size that it tries, and in which stage of the search."""
+
+    number: int
+    batch_size: int
+    stage: str = ""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Trial:
+        number_, batch_size = _whole(data, "number"), _whole(data, "batch_size")
+        if number_ is None or batch_size is None:
+            raise ChaseError("a trial without number and batch_size is none of the service's")
+        return cls(number_, batch_size, text(data, "stage") or "", text(data, "reason") or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the service last said: the setting that it wants (and sets, unless ``control`` is ``observe``), and why."""
+    """What the service last said: the setting that it wants (and sets, unless ``control`` is ``observe``), and why.
+
+    ``trial`` is which one a recurring job is, and ``stop`` why it should end early, empty while it should not.
+    """
 
     setting: Setting = field(default_factory=Setting)
     mode: str = "off"
     control: str = "observe"
     reason: str = ""
+    trial: Trial | None = None
+    stop: str = ""
 
     @property
     def wish(self) -> tuple[Setting, str, str]:
@@ -102,6 +141,8 @@ class Advice:
             "mode": self.mode,
             "control": self.control,
             "reason": self.reason,
+            "trial": self.trial.to_dict() if self.trial else None,
+            "stop": self.stop,
         }
 
     @classmethod
@@ -110,7 +151,10 @@ class Advice:
         if mode is None or "setting" not in data:
             raise ChaseError("an answer without mode and setting is none of the service's")
         control = text(data, "control") or ("observe" if data.get("observed") else "control")
-        return cls(_setting(data["setting"]), mode, control, text(data, "reason") or "")
+        told = _table(data, "trial")
+        trial = Trial.from_dict(told) if told is not None else None
+        reason, stop = (text(data, key) or "" for key in ("reason", "stop"))
+        return cls(_setting(data["setting"]), mode, control, reason, trial, stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +243,13 @@ def _whole(data: Mapping[str, Any], key: str) -> int | None:
     if value is not None and not value.is_integer():
         raise ChaseError(f"{key} must be a whole number, not {value!r}")
     return None if value is None else int(value)
+
+
+def _table(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    value = data.get(key)
+    if not (value is None or isinstance(value, dict)):
+        raise ChaseError(f"{key} must be a table, not {_short(value)}")
+    return value
 
 
 def _sizes(data: Mapping[str, Any], key: str) -> tuple[int, ...] | None:

@@ -44,6 +44,7 @@ class Reporter:
         self._clock: Clock = clock or SystemClock()
         self._chance = chance or _chance
         self._closing = threading.Event()
+        self._heard = threading.Condition()
         self._reason = ""
         self._summary: Summary | None = None
         self._failures = 0
@@ -57,6 +58,12 @@ class Reporter:
     @property
     def stopped(self) -> bool:
         return self._closing.is_set()
+
+    def wait_for(self, known: Callable[[Answer], bool], timeout_s: float) -> bool:
+        """Wait until an answer says what is asked for; False where nobody answers, or not in time."""
+        with self._heard:
+            self._heard.wait_for(lambda: known(self.answer) or self._failures > 0 or self.stopped, timeout_s)
+        return known(self.answer)
 
     def stop(self, reason: str, timeout_s: float) -> Summary | None:
         """End the job and wait at most ``timeout_s`` for its summary; None when nobody gave one in time."""
@@ -86,8 +93,13 @@ class Reporter:
             logger.info("the service answers again")
         if answer.advice.wish != self.answer.advice.wish:
             logger.info("%s", answer.advice)
-        self.answer = answer
+        self._take(answer)
         return answer.next_s
+
+    def _take(self, answer: Answer) -> None:
+        with self._heard:
+            self.answer = answer
+            self._heard.notify_all()
 
     def _lost(self, error: Exception) -> float:
         self.answer = replace(self.answer, connected=False)
@@ -96,7 +108,9 @@ class Reporter:
             self._trouble = trouble
             ours = None if isinstance(error, ChaseError) else error
             logger.warning("%s; the training goes on without it", error or type(error).__name__, exc_info=ours)
-        self._failures += 1
+        with self._heard:
+            self._failures += 1
+            self._heard.notify_all()
         return self._backoff_s()
 
     def _backoff_s(self) -> float:
