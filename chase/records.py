@@ -124,3 +124,46 @@ class HoldRecord:
     until: datetime | None = None
     job_id: str | None = None
     id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrenceRecord:
+    """A job that is trained again and again: whose it is, and what its owner says of it (``spec``).
+
+    Trials from ``first_trial`` on count, those before it are kept and not gone by. ``pinned_batch_size`` is what a
+    person wants of all, None where the search has its way.
+    """
+
+    key: str
+    uid: int
+    name: str
+    spec: dict[str, Any]
+    changed_at: datetime
+    pinned_batch_size: int | None = None
+    first_trial: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """One recurrence: what it tried and what came of it (``zeus_core.batch_size.Trial``).
+
+    ``energy_j`` and ``duration_s`` are all of it, ``eta`` is what it was chosen by, and ``max_power_w`` the original
+    limits of its GPUs, which are of ``gpu_model``. ``metric`` is that of the last of its ``epochs``.
+    """
+
+    key: str
+    number: int
+    job_id: str
+    batch_size: int
+    stage: str
+    status: str
+    eta: float
+    reason: str
+    began_at: datetime
+    ended_at: datetime | None = None
+    energy_j: float = 0.0
+    duration_s: float = 0.0
+    epochs: int = 0
+    metric: float | None = None
+    gpu_model: str = ""
+    max_power_w: float = 0.0

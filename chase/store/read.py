@@ -13,10 +13,18 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from chase.errors import StoreError
-from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from chase.records import (
+    DecisionRecord,
+    EventRecord,
+    HoldRecord,
+    IntervalRecord,
+    JobRecord,
+    RecurrenceRecord,
+    TrialRecord,
+)
 from chase.store.connect import DATABASE_ERRORS, Fault, FileId, connect_readonly, fault_of, identity
 from chase.store.points import FORECASTS, POINTS, PRICES, Kept, query
-from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, utc_text
+from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, RECURRENCE, TRIAL, Shape, utc_text
 from chase.store.tables import EXPORTS, VERSIONS
 from chase.store.version import check
 from providers.base import IntensityPoint, PricePoint, PriceSeries, Series
@@ -167,6 +175,17 @@ class Reader:
             _frontier,
         )
         return found[0] if found else None
+
+    def recurrences(self) -> list[RecurrenceRecord]:
+        """By name."""
+        return self._select(RECURRENCE, {}, "name, changed_at_utc")
+
+    def recurrence(self, key: str) -> RecurrenceRecord | None:
+        return next(iter(self._select(RECURRENCE, {"key = ?": key}, "key")), None)
+
+    def trials(self, key: str | None = None, *, running: bool | None = None) -> list[TrialRecord]:
+        """By key and number. ``running`` True for those alone that have not ended."""
+        return self._select(TRIAL, {"key = ?": key, "(ended_at_utc IS NULL) = ?": running}, "key, number")
 
     def decision(self, decision_id: int) -> DecisionRecord | None:
         return next(iter(self._decisions({"id = ?": decision_id}, "id")), None)

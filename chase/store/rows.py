@@ -18,7 +18,15 @@ from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
-from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from chase.records import (
+    DecisionRecord,
+    EventRecord,
+    HoldRecord,
+    IntervalRecord,
+    JobRecord,
+    RecurrenceRecord,
+    TrialRecord,
+)
 from zeus_core.plain import Plain
 
 R = TypeVar("R")
@@ -349,4 +357,39 @@ HOLD = Shape(
     HoldRecord,
     "holds",
     {"id": INTEGER, "mode": TEXT, "made_at": TIME, "uid": INTEGER, "until": TIME, "job_id": TEXT},
+)
+RECURRENCE = Shape(
+    RecurrenceRecord,
+    "recurrences",
+    {
+        "key": TEXT,
+        "uid": INTEGER,
+        "name": TEXT,
+        "spec": JSON,
+        "changed_at": TIME,
+        "pinned_batch_size": INTEGER,
+        "first_trial": INTEGER,
+    },
+)
+TRIAL = Shape(
+    TrialRecord,
+    "trials",
+    {
+        "key": TEXT,
+        "number": INTEGER,
+        "job_id": TEXT,
+        "batch_size": INTEGER,
+        "stage": TEXT,
+        "status": TEXT,
+        "eta": REAL,
+        "reason": TEXT,
+        "began_at": TIME,
+        "ended_at": TIME,
+        "energy_j": REAL,
+        "duration_s": REAL,
+        "epochs": INTEGER,
+        "metric": REAL,
+        "gpu_model": TEXT,
+        "max_power_w": REAL,
+    },
 )

@@ -9,7 +9,14 @@ from sqlite_utils import Migrations
 
 from chase.store.connect import write
 from chase.store.rows import span_of, unix_of
-from chase.store.tables import M001_LOG, M002_COMPACT, M003_ACCOUNTS, M004_FRONTIERS_ONCE, MIGRATION_SET
+from chase.store.tables import (
+    M001_LOG,
+    M002_COMPACT,
+    M003_ACCOUNTS,
+    M004_FRONTIERS_ONCE,
+    M005_RECURRENCES,
+    MIGRATION_SET,
+)
 from chase.store.version import check
 
 if TYPE_CHECKING:
@@ -46,6 +53,13 @@ def m003_accounts(db: Database) -> None:
 def m004_frontiers_once(db: Database) -> None:
     """Decisions from before keep the frontier in their inputs."""
     for statement in M004_FRONTIERS_ONCE:
+        db.execute(statement)
+
+
+@migrations()
+def m005_recurrences(db: Database) -> None:
+    """Jobs that are trained again and again, and what each time took."""
+    for statement in M005_RECURRENCES:
         db.execute(statement)
 
 

@@ -12,14 +12,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from chase.clock import Clock
 from chase.errors import StoreError
-from chase.records import DecisionRecord, EventRecord, HoldRecord, IntervalRecord, JobRecord
+from chase.records import (
+    DecisionRecord,
+    EventRecord,
+    HoldRecord,
+    IntervalRecord,
+    JobRecord,
+    RecurrenceRecord,
+    TrialRecord,
+)
 from chase.store import prices
 from chase.store.backlog import Op, Worth
 from chase.store.connect import Fault, refuse_network
 from chase.store.keep import Keep, checkpoint, prune
 from chase.store.points import PRICES, Kept, Vintage, add_vintages, observed_and_expected
 from chase.store.read import Reader, Row, Unreadable
-from chase.store.rows import DECISION, EVENT, HOLD, INTERVAL, JOB, Shape, digest, insert_into, json_text, real, utc_text
+from chase.store.rows import (
+    DECISION,
+    EVENT,
+    HOLD,
+    INTERVAL,
+    JOB,
+    RECURRENCE,
+    TRIAL,
+    Shape,
+    digest,
+    insert_into,
+    json_text,
+    real,
+    utc_text,
+)
 from chase.store.writer import StoreHealth, Tuning, Writer
 from providers.base import IntensityPoint, PricePoint
 from zeus_core.frontier import Frontier, Window
@@ -116,6 +138,15 @@ class Store(Reader):
             row = JOB.values(replace(job, state="ended", ended_at=at, end_reason=reason, units_done=units_done))
         values = {"at": utc_text(at), "reason": reason, "units": float(units_done), "id": job_id}
         self._writer.submit(Op("jobs", lambda db: _end_job(db, row, values), worth=Worth.STATE))
+
+    def keep_recurrence(self, record: RecurrenceRecord) -> None:
+        values = RECURRENCE.values(record)
+        self._writer.submit(Op("recurrences", lambda db: _replace(db, RECURRENCE, values), worth=Worth.STATE))
+
+    def keep_trial(self, record: TrialRecord) -> None:
+        """A new one, or how far one is."""
+        values = TRIAL.values(record)
+        self._writer.submit(Op("trials", lambda db: _replace(db, TRIAL, values), worth=Worth.STATE))
 
     def add_windows(
         self, key: str, windows: Iterable[Window], *, job_id: str | None = None, at: datetime | None = None
@@ -280,6 +311,10 @@ def _add_decision(db: Database, values: tuple[Any, ...], frontier: str | None) -
         name, at, job_id = digest(frontier), values[_DECIDED_AT], values[_DECIDED_FOR]
         db.conn.execute(_KEEP_FRONTIER, (job_id, name, at, frontier))
     return db.conn.execute(_ADD_DECISION, (*values, name)).lastrowid
+
+
+def _replace(db: Database, shape: Shape[Any], values: tuple[Any, ...]) -> None:
+    db.conn.execute(shape.insert.replace("INSERT", "INSERT OR REPLACE", 1), values)
 
 
 def _upsert_job(db: Database, values: tuple[Any, ...]) -> None:

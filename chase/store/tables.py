@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 APPLICATION_ID = 0x43484153  # "CHAS": tells our file from somebody else's SQLite database
 MIGRATION_SET = "chase"
-VERSIONS = ("m001_log", "m002_compact", "m003_accounts", "m004_frontiers_once")  # in order; others are newer
+VERSIONS = ("m001_log", "m002_compact", "m003_accounts", "m004_frontiers_once", "m005_recurrences")  # in order; others are newer
 
 _POINT_COLUMNS = """
     id INTEGER PRIMARY KEY,
@@ -277,10 +277,43 @@ M004_FRONTIERS_ONCE = (
 )""",
 )
 
+# Nothing of these is ever dropped: they are a row for each training, and what is learnt of one is of use for years.
+M005_RECURRENCES = (
+    """CREATE TABLE recurrences (
+    key TEXT PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    spec_json TEXT NOT NULL,
+    changed_at_utc TEXT NOT NULL,
+    pinned_batch_size INTEGER,
+    first_trial INTEGER NOT NULL
+)""",
+    """CREATE TABLE trials (
+    key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    job_id TEXT NOT NULL,
+    batch_size INTEGER NOT NULL,
+    stage TEXT NOT NULL,
+    status TEXT NOT NULL,
+    eta REAL NOT NULL,
+    reason TEXT NOT NULL,
+    began_at_utc TEXT NOT NULL,
+    ended_at_utc TEXT,
+    energy_j REAL NOT NULL,
+    duration_s REAL NOT NULL,
+    epochs INTEGER NOT NULL,
+    metric REAL,
+    gpu_model TEXT NOT NULL,
+    max_power_w REAL NOT NULL,
+    PRIMARY KEY (key, number)
+)""",
+)
+
 # All of a file of ours.
 TABLES = frozenset(
     {
         *("jobs", "windows", "frontiers", "decisions", "decision_frontiers", "intervals", "events", "holds"),
+        *("recurrences", "trials"),
         *("series", "price_series", "labels", "signal_rows", "forecast_rows", "price_rows"),
     }
 )
@@ -297,7 +330,9 @@ EXPORTS = MappingProxyType(
         "intervals": "end_utc",
         "jobs": "registered_at_utc",
         "price_points": "end_utc",
+        "recurrences": "changed_at_utc",
         "signal_points": "end_utc",
+        "trials": "began_at_utc",
         "windows": "measured_at_utc",
     }
 )

@@ -23,6 +23,7 @@ SHAPES = [
 KEPT = [(points.POINTS, POINT), (points.FORECASTS, POINT), (points.PRICES, PRICE)]
 # A number says its unit; these are counts, names of the kernel, or of the row itself.
 PLAIN_NUMBERS = {"id", "uid", "pid", "units", "total_units", "units_done", "point_count", "progress", "grams", "pue"}
+PLAIN_NUMBERS |= {"number", "batch_size", "pinned_batch_size", "first_trial", "epochs", "eta", "metric"}
 # Money is in the row's own currency.
 MONEY = {"cost", "reference_cost"}
 REFERENCES = {"series_id", "label_id"}
