@@ -272,6 +272,20 @@ class ProfileConfig(Section):
     drift_s: Seconds = Field(default=600.0, description="Seconds that the change must last")
 
 
+class RecurrencesConfig(Section):
+    speed_first_eta: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.25,
+        description="Weight of energy against time by which a recurrence that begins in clean hours chooses its batch "
+        "size; 0 is time alone",
+    )
+    efficiency_first_eta: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.75, description="The same in dirty hours; 1 is energy alone"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
+        default=1, description="Of the draws by which batch sizes are tried"
+    )
+
+
 class EmbodiedConfig(Section):
     kg_co2e: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
         default=None,
@@ -344,6 +358,9 @@ class Config(Section):
     )
     jobs: JobsConfig = Field(default_factory=JobsConfig, description="How jobs keep in touch")
     profile: ProfileConfig = Field(default_factory=ProfileConfig, description="How a job's frontier is measured")
+    recurrences: RecurrencesConfig = Field(
+        default_factory=RecurrencesConfig, description="How jobs that are trained again and again choose a batch size"
+    )
     embodied: EmbodiedConfig = Field(
         default_factory=EmbodiedConfig,
         description="What the hardware emitted before it was switched on, for SCI (ISO/IEC 21031); regions may say "

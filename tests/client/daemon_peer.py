@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 KEYS = {"id", "name", "pid", "gpus", "units", "total_units", "units_done", "region", "policy", "profile"}
+LEVERS = {"batch_size", "batch_sizes", "recurring"}  # said only by who has them
+SAID = {"units_done", "batch_size", "impossible", "epochs", "metric", "reached"}
 UUIDS = ("GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222")
 GPUS = [{"uuid": uuid, "index": index, "name": "NVIDIA A40", "pci_bus_id": ""} for index, uuid in enumerate(UUIDS)]
 SUMMARY = {
@@ -49,6 +51,7 @@ class PeerDaemon:
     setting: dict[str, Any] = field(default_factory=dict)
     reason: str = "the grid is clean"
     control: str = "control"
+    more: dict[str, Any] = field(default_factory=dict)
     simulated: bool | None = None
     summary: dict[str, Any] | None = field(default_factory=lambda: dict(SUMMARY))
     gpus: list[dict[str, Any]] = field(default_factory=lambda: list(GPUS))
@@ -126,14 +129,14 @@ class PeerDaemon:
         return self._report(job_id, asked.body) if verb == "report" else self._end(job_id, asked.body)
 
     def _register(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if set(body) != KEYS:
+        if set(body) - LEVERS != KEYS:
             return 422, {"error": {"code": "bad-body", "message": f"keys: {sorted(set(body) ^ KEYS)}"}}
         self.jobs[body["id"]] = {**self.jobs.get(body["id"], {}), **body}
         return 200, {"id": body["id"], "report_s": self.report_s, "clock_rate": self.clock_rate, **self._told()}
 
     def _report(self, job_id: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        assert set(body) == {"units_done"}
-        self.jobs[job_id]["units_done"] = body["units_done"]
+        assert {"units_done"} <= set(body) <= SAID
+        self.jobs[job_id] |= body
         return 200, self._told()
 
     def _end(self, job_id: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -148,6 +151,7 @@ class PeerDaemon:
             "observed": self.control == "observe",
             "lease_s": self.lease_s,
             "reason": self.reason,
+            **self.more,
         }
 
 
