@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -19,9 +20,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from chase.client.messages import Said
 from chase.config import Config
 from chase.controller import Controller
-from chase.jobs import MAX_BATCH_SIZES, Job, JobRefused, Peer, Registration
+from chase.jobs import MAX_BATCH_SIZES, MAX_EPOCHS, Job, JobRefused, Peer, Registration
 from chase.protocol import Impatient
 from chase.status import hold_dict, job_dict, status_dict
 
@@ -66,15 +68,30 @@ class NewJob(_Body):
     profile: Name | None = None
     batch_size: int | None = None
     batch_sizes: Annotated[tuple[int, ...], Field(max_length=MAX_BATCH_SIZES)] = ()
+    joint: Literal["", "leads", "follows"] = ""
+    recurring: dict[str, Any] | None = None
 
 
-class Report(_Body):
-    units_done: FiniteFloat
+class _Said(_Body):
+    """What a report and an end say besides."""
+
     batch_size: int | None = None
     impossible: Annotated[tuple[int, ...], Field(max_length=MAX_BATCH_SIZES)] = ()
+    epochs: Annotated[int, Field(ge=1, le=MAX_EPOCHS)] | None = None
+    metric: FiniteFloat | None = None
+    reached: bool | None = None
+    agreed_w: Annotated[FiniteFloat, Field(ge=1, le=1e6)] | None = None
+
+    @property
+    def said(self) -> Said:
+        return Said(**{f.name: getattr(self, f.name) for f in fields(Said)})
 
 
-class End(_Body):
+class Report(_Said):
+    units_done: FiniteFloat
+
+
+class End(_Said):
     reason: Annotated[str, Field(max_length=500), AfterValidator(_printable)] = "ended"
     units_done: FiniteFloat = 0.0
 
@@ -112,12 +129,11 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
     @app.post("/v1/jobs/{job_id}/report")
     def report(job_id: str, body: Report, peer: Caller) -> dict[str, Any]:
-        job = controller.report(job_id, peer, body.units_done, batch_size=body.batch_size, impossible=body.impossible)
-        return _told(job)
+        return _told(controller.report(job_id, peer, body.units_done, body.said))
 
     @app.post("/v1/jobs/{job_id}/end")
     def end(job_id: str, body: End, peer: Caller) -> dict[str, Any]:
-        summary, decisions = controller.end(job_id, peer, body.reason, body.units_done)
+        summary, decisions = controller.end(job_id, peer, body.reason, body.units_done, body.said)
         return {"summary": {**summary.to_dict(), "decisions": decisions}}
 
     @app.get("/v1/status")
@@ -138,8 +154,9 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
     def _told(job: Job) -> dict[str, Any]:
         control, _ = controller.control
+        wished = job.own if job.joint else job.setting  # the ranks are yet to agree on it
         return {
-            "setting": job.setting.to_dict() if job.setting else {},
+            "setting": wished.to_dict() if wished else {},
             "mode": job.mode or "off",
             "control": control,
             "observed": control == "observe",

@@ -6,8 +6,9 @@ while the ticks run in the scheduler's.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from chase import policy
 from chase.accounting import JobSummary
 from chase.cap_fallback import kept_low
 from chase.capping import CapKeeper, members
+from chase.client.messages import Said
 from chase.clock import Clock
 from chase.clock_proxy import ClockProxy
 from chase.config import Config, PolicyConfig, RegionConfig, job_policy, profile_names
@@ -172,41 +174,42 @@ class Controller:
         held_s = given.since_s if (given.current_mode, given.current) == (job.mode, job.own) else 0.0
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
-    def report(
-        self,
-        job_id: str,
-        peer: Peer,
-        units_done: float,
-        *,
-        batch_size: int | None = None,
-        impossible: Collection[int] = (),
-    ) -> Job:
-        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together.
-
-        ``batch_size`` is the one in force, ``impossible`` are those that the job cannot run at after all.
-        """
+    def report(self, job_id: str, peer: Peer, units_done: float, said: Said = Said()) -> Job:  # noqa: B008  frozen
+        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together."""
         with self._lock:
             job = self.jobs.report(job_id, peer, units_done)
-            if batch_size is not None or impossible:
-                self._batch_is(job, batch_size, impossible)
+            self._hear(job, said)
             self._ledger.sample(self.jobs, only=job.gpus)
             if self._alone(job):
                 self._book.observed(job, self._clock.monotonic())
             return job
 
-    def _batch_is(self, job: Job, in_force: int | None, impossible: Collection[int]) -> None:
-        before, job_sizes = job.batch_in_force, job.batch_sizes
-        self.jobs.batch_is(job, in_force, impossible)
-        for size in {*job_sizes} - {*job.batch_sizes}:
+    def _hear(self, job: Job, said: Said) -> None:
+        """What a job says besides how far it is."""
+        if said.agreed_w is not None:
+            job.agreed_w = said.agreed_w
+        if job.recurring is not None or (said.batch_size is None and not said.impossible):
+            return
+        before, known = job.batch_in_force, {*job.batch_sizes}
+        self.jobs.batch_is(job, said.batch_size, said.impossible)
+        for size in known - {*job.batch_sizes}:
             self._book.impossible(job, size)
         if job.batch_in_force != before and job.in_force is not None:
             job.in_force = replace(job.in_force, batch_size=job.batch_in_force)
             job.pace.hold(self._clock.monotonic(), (job.pace.at[0], job.batch_in_force))
 
-    def end(self, job_id: str, peer: Peer, reason: str, units_done: float) -> tuple[JobSummary, int]:
+    def end(
+        self,
+        job_id: str,
+        peer: Peer,
+        reason: str,
+        units_done: float,
+        said: Said = Said(),  # noqa: B008  frozen
+    ) -> tuple[JobSummary, int]:
         """The account of the job, and how many decisions were taken for it."""
         with self._lock:
             job = self.jobs.report(job_id, peer, max(units_done, 0.0))
+            self._hear(job, said)
             self._ledger.sample(self.jobs, only=job.gpus)
             self._end(job, reason)
         # The account of a long job takes a while: not while the others wait for their tick.
@@ -394,7 +397,7 @@ class Controller:
 
     def _standing(self, job: Job, known: Known, outlook: Outlook) -> Standing | None:
         """The last choice, if it still stands; what the node's power cap leaves of one depends on others."""
-        if job.standing is None or self.config.control.max_node_power_w is not None:
+        if job.standing is None or job.joint or self.config.control.max_node_power_w is not None:
             return None
         basis, silent_s = self._basis(job, known, outlook), _SILENT_REPORTS * self.config.jobs.report_s
         now_s = self._clock.monotonic()
@@ -447,6 +450,8 @@ class Controller:
             progress=progress,
             horizon=self._horizon(job, outlook, progress),
             host_w=job.policy_config.host_power_w,
+            joint=job.joint,
+            agreed=_agreed(job),
         )
         return given, policy.choose(given)
 
@@ -482,6 +487,8 @@ class Controller:
         return all(len(self.jobs.on_gpu(uuid)) == 1 for uuid in job.gpus)
 
     def _why_not_measure(self, job: Job) -> str:
+        if job.joint == policy.FOLLOWS:
+            return "another node leads its ranks, and measures"
         if not self._alone(job):
             return "other jobs share its GPUs, and nobody can tell whose joules they are"
         control, reason = self.control
@@ -541,7 +548,7 @@ class Controller:
         job.in_force = self._in_force(job, applied)
         lowest_w = min(filter(None, self._hardware.limits_w(job.gpus, applied)), default=job.pace.at[0])
         job.pace.hold(self._clock.monotonic(), (lowest_w, job.batch_in_force))
-        capped = choice.code == policy.NODE_CAP  # then it is not what the profiler wants
+        capped = choice.code in {policy.NODE_CAP, policy.AGREED}  # then it is not what the profiler wants
         self._book.refused(job, "" if capped else _why_not_in_force(job, choice, applied))
 
     def _in_force(self, job: Job, applied: Mapping[str, Applied]) -> Setting | None:
@@ -602,6 +609,14 @@ class Controller:
 
     def _pue(self, region: str) -> float:
         return self._regions[region].pue
+
+
+def _agreed(job: Job) -> Setting | None:
+    """Within what people permit on this node, whatever the ranks say."""
+    if job.agreed_w is None:
+        return None
+    low_w, high_w = job.rules.min_power_limit_w or 0.0, job.rules.max_power_limit_w or math.inf
+    return Setting(min(max(job.agreed_w, low_w), high_w), batch_size=job.batch_in_force)
 
 
 def _progress_note(job: Job) -> str:

@@ -18,7 +18,7 @@ from chase.clock import Clock
 from chase.config import PolicyConfig
 from chase.errors import ChaseError
 from chase.pace import Pace
-from chase.policy import Progress, Rules
+from chase.policy import FOLLOWS, LEADS, Progress, Rules
 from chase.records import JobRecord
 from chase.standing import Standing
 from providers.base import IntensityPoint
@@ -33,6 +33,7 @@ MOST_UNITS = 1e15  # far beyond any count, and small enough that no product of i
 MAX_GPUS = 64
 MAX_BATCH_SIZES = 16
 MOST_BATCH = 2**31 - 1
+MAX_EPOCHS = 10**9
 _ID = re.compile(r"[0-9a-f]{8,32}")
 
 
@@ -75,6 +76,8 @@ class Registration:
     profile: str | None = None
     batch_size: int | None = None
     batch_sizes: tuple[int, ...] = ()
+    joint: str = ""
+    recurring: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -85,6 +88,8 @@ class Registration:
             value = getattr(self, name)
             if value is not None:
                 _check_units(name, value)
+        if self.joint not in {"", LEADS, FOLLOWS}:
+            raise JobRefused(422, "bad-joint", f"joint must be {LEADS!r} or {FOLLOWS!r}, not {self.joint!r}")
         if self.batch_sizes or self.batch_size is not None:
             _check_batch_sizes(self.batch_size, self.batch_sizes)
 
@@ -136,6 +141,9 @@ class Job:
     batch_size: int | None = None  # its own, with which others are compared; None where that is no lever
     batch_sizes: tuple[int, ...] = ()  # those that are possible, as far as is known
     batch_in_force: int | None = None
+    joint: str = ""  # whether this node leads or follows, of a job with ranks on several; empty for all others
+    agreed_w: float | None = None  # the power limit that those agreed on
+    recurring: dict[str, Any] | None = None
     out: set[int] = field(default_factory=set)  # batch sizes that turned out impossible
     frontier: Frontier | None = None
     frontier_source: str = ""
@@ -265,6 +273,8 @@ class JobTable:
             batch_size=wanted.batch_size,
             batch_sizes=tuple(sorted(wanted.batch_sizes)),
             batch_in_force=wanted.batch_size,
+            joint=wanted.joint,
+            recurring=None if wanted.recurring is None else dict(wanted.recurring),
             pace=Pace(wanted.units_done, wanted.units_done, self._clock.monotonic()),
         )
         self._jobs[job.id] = job
@@ -396,6 +406,8 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
         job.frontier_source, job.unmeasurable = "", ""
     job.name, job.total_units = wanted.name, wanted.total_units
     job.policy, job.policy_config = dict(wanted.policy), policy
+    job.joint = wanted.joint
+    job.recurring = job.recurring if wanted.recurring is None else dict(wanted.recurring)
 
 
 def _foreign(processes: Iterable[Process], uid: int) -> bool:

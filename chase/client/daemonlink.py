@@ -128,7 +128,7 @@ class DaemonLink:
 
     def _registration(self, uuids: Sequence[str]) -> dict[str, Any]:
         said = self._terms.to_dict()
-        for key in ("batch_size", "batch_sizes", "recurring"):
+        for key in ("batch_size", "batch_sizes", "recurring", "joint"):
             if said[key] is None:  # an older service knows nothing of it
                 del said[key]
         return {

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat
 
 from chase.client.counter import MOST, Counter
 from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
@@ -57,6 +57,9 @@ class Job:
     all are compared with: then the service may want another (``job.batch_size``), and what is counted must be worth the
     same at each of them (``chase.integrations.torch``).
 
+    ``joint`` is for a job with ranks on several nodes, each with a service of its own: the ranks agree on one setting,
+    which is that of the node that ``leads``, and each says so (``agreed``); ``chase.integrations.torch`` does it.
+
     In a process under ``chase exec`` the job is the launcher's: its GPUs, its id, its flags before these arguments,
     and before the name the launcher's ``--name`` alone.
     Of several ranks on a node only local rank 0 talks. A forked child may go on counting, for itself alone.
@@ -77,6 +80,7 @@ class Job:
         batch_size: int | None = None,
         batch_sizes: Sequence[int] = (),
         recurring: Recurring | None = None,
+        joint: Literal["leads", "follows"] | None = None,
         socket: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         clock: Clock | None = None,
@@ -92,6 +96,7 @@ class Job:
             profile,
             *_batch_sizes(batch_size, batch_sizes),
             None if recurring is None else recurring.to_dict(),
+            _joint(joint),
         )
         if recurring is not None and batch_sizes:
             raise ValueError("a recurring job has its batch sizes in recurring: leave batch_size and batch_sizes out")
@@ -150,6 +155,10 @@ class Job:
             known = trial is not None and trial.batch_size in recurring.batch_sizes
             self._said = replace(self._said, batch_size=trial.batch_size if trial and known else recurring.default)
         return self._said.batch_size or recurring.default
+
+    def agreed(self, power_limit_w: float) -> None:
+        """Say which power limit all ranks of a ``joint`` job have agreed on: the service sets no other."""
+        self._said = replace(self._said, agreed_w=float(power_limit_w))
 
     def report(self, metric: float) -> None:
         """Say what an epoch came to, once for each epoch of a recurring job. Never raises."""
@@ -340,6 +349,12 @@ def _batch_sizes(own: int | None, sizes: Sequence[int]) -> tuple[int | None, tup
         text = f"1 to {_MOST_SIZES} different numbers from 1, with batch_size {own!r} among them"
         raise ValueError(f"batch_sizes must be {text}, not {list(listed)!r}")
     return own, listed
+
+
+def _joint(joint: str | None) -> str | None:
+    if joint not in {None, "leads", "follows"}:
+        raise ValueError(f"joint must be 'leads', 'follows' or None, not {joint!r}")
+    return joint
 
 
 def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:

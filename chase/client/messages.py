@@ -38,6 +38,7 @@ class Terms:
     batch_size: int | None = None
     batch_sizes: tuple[int, ...] | None = None
     recurring: Mapping[str, Any] | None = None
+    joint: str | None = None
 
     def or_else(self, other: Terms) -> Terms:
         """These terms, with what they leave open taken from ``other``."""
@@ -59,6 +60,7 @@ class Terms:
             batch_size=_whole(data, "batch_size"),
             batch_sizes=_sizes(data, "batch_sizes"),
             recurring=recurring,
+            joint=text(data, "joint"),
         )
 
 
@@ -67,7 +69,8 @@ class Said:
     """What a process says of its training, beside the units done.
 
     ``batch_size`` is the one in force, and ``impossible`` are those that turned out so. ``epochs`` are those that were
-    evaluated, ``metric`` is what the last of them came to, and ``reached`` whether that is the target.
+    evaluated, ``metric`` is what the last of them came to, and ``reached`` whether that is the target. ``agreed_w`` is
+    the power limit that all its ranks agreed on.
     """
 
     batch_size: int | None = None
@@ -75,6 +78,7 @@ class Said:
     epochs: int | None = None
     metric: float | None = None
     reached: bool | None = None
+    agreed_w: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Without what there is nothing to say of."""
@@ -89,6 +93,7 @@ class Said:
             _whole(data, "epochs"),
             number(data, "metric", low=-_MOST),
             None if reached is None else reached is True,
+            number(data, "agreed_w", low=1.0, high=1e6),
         )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from chase.policy.base import (
+    AGREED,
     BETWEEN,
     EFFICIENCY,
+    FOLLOWS,
+    LEADS,
     NODE_CAP,
     OFF,
     PAUSED,
@@ -22,8 +25,11 @@ from chase.policy.decide import choose, under_cap
 from chase.policy.rules import threshold_g
 
 __all__ = [
+    "AGREED",
     "BETWEEN",
     "EFFICIENCY",
+    "FOLLOWS",
+    "LEADS",
     "NODE_CAP",
     "OFF",
     "PAUSED",

@@ -17,6 +17,8 @@ from zeus_core.frontier import Frontier, Setting
 SPEED, EFFICIENCY, BETWEEN, OFF, PROFILING = "speed-first", "efficiency-first", "between", "off", "profiling"
 PAUSED = "paused"
 NODE_CAP = "node-cap"
+AGREED = "agreed"
+LEADS, FOLLOWS = "leads", "follows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class PolicyInput:
     are the prices ahead, None where nothing is known of them. ``host_w`` is what the rest of the node draws for this
     job as long as it runs; ``paused_w`` what all of it draws while the job is paused, None where it may not be.
     ``capped`` is what the node's power cap leaves of the choice, None where it leaves all, and ``cap_note`` says why.
+    ``joint`` says that the job has ranks on other nodes, which agree on one setting: whether this node ``leads`` or
+    ``follows``, empty for all other jobs; ``agreed`` is what they agreed on last, None before that.
     """
 
     frontier: Frontier | None
@@ -105,6 +109,8 @@ class PolicyInput:
     paused_w: float | None = None
     capped: Setting | None = None
     cap_note: str = ""
+    joint: str = ""
+    agreed: Setting | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -125,6 +131,8 @@ class PolicyInput:
             "paused_w": self.paused_w,
             "capped": self.capped.to_dict() if self.capped else None,
             "cap_note": self.cap_note,
+            "joint": self.joint,
+            "agreed": self.agreed.to_dict() if self.agreed else None,
         }
 
     @classmethod
@@ -148,6 +156,8 @@ class PolicyInput:
             paused_w=data.get("paused_w"),
             capped=Setting(**data["capped"]) if data.get("capped") is not None else None,
             cap_note=data.get("cap_note", ""),
+            joint=data.get("joint", ""),
+            agreed=Setting(**data["agreed"]) if data.get("agreed") is not None else None,
         )
 
 
@@ -170,7 +180,8 @@ class Choice:
     """What to set and why. ``setting`` None means: as the GPU was found. ``code`` is stable, for grep.
 
     ``until_s`` is how long it is meant to hold, where that is less than until the next value of the signal.
-    ``wished`` is what it would be but for the node's power cap, where the code says that this came between.
+    ``wished`` is what it would be but for the node's power cap, or for the other ranks of the job, where the code says
+    that one of these came between.
     """
 
     setting: Setting | None
@@ -183,8 +194,8 @@ class Choice:
 
     @property
     def own(self) -> Setting | None:
-        """What the policy chose, whatever the node's power cap left of it."""
-        return self.wished if self.code == NODE_CAP else self.setting
+        """What the policy chose, whatever the node's power cap left of it and the other ranks made of it."""
+        return self.wished if self.code in {NODE_CAP, AGREED} else self.setting
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -1,6 +1,7 @@
 """The one way to decide: what forbids any change first, then the profiler, then a person, then the named policy.
 
-The node's power cap has the last word: what it leaves was worked out for all jobs together and is part of the input.
+Of a job with ranks on several nodes a choice is only a wish, until all of them have agreed on it. The node's power cap
+has the last word: what it leaves was worked out for all jobs together and is part of the input.
 """
 
 from __future__ import annotations
@@ -9,13 +10,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chase.policy import budget, rules
-from chase.policy.base import EFFICIENCY, NODE_CAP, OFF, PROFILING, Choice, PolicyInput
+from chase.policy.base import AGREED, EFFICIENCY, LEADS, NODE_CAP, OFF, PROFILING, Choice, PolicyInput
 from chase.policy.choosing import allowed, chosen, mode_point, not_permitted
 from zeus_core.frontier import Frontier, Setting
 
 
 def choose(given: PolicyInput) -> Choice:
-    return under_cap(given, _wished(given))
+    return under_cap(given, _together(given, _wished(given)))
+
+
+def _together(given: PolicyInput, choice: Choice) -> Choice:
+    """What the ranks of a job agreed on; to leave the GPUs as they were found, nobody is asked."""
+    if not given.joint or _left_alone(given) is not None:
+        return choice
+    agreed = (
+        f"{given.agreed} is what the job's ranks agreed on" if given.agreed else "the job's ranks agreed on nothing"
+    )
+    wish = f"this node wishes for {choice.setting}: {choice.reason}" if given.joint == LEADS else "another node leads"
+    wished = choice.setting if given.joint == LEADS else given.agreed
+    return replace(choice, setting=given.agreed, code=AGREED, reason=f"{agreed}; {wish}", wished=wished)
 
 
 def under_cap(given: PolicyInput, choice: Choice) -> Choice:
@@ -23,7 +36,7 @@ def under_cap(given: PolicyInput, choice: Choice) -> Choice:
     if given.capped is None:
         return choice
     reason = f"{given.cap_note}; but for the cap: {choice.reason}"
-    return replace(choice, setting=given.capped, code=NODE_CAP, reason=reason, wished=choice.setting)
+    return replace(choice, setting=given.capped, code=NODE_CAP, reason=reason, wished=choice.own)
 
 
 def _wished(given: PolicyInput) -> Choice:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 APPLICATION_ID = 0x43484153  # "CHAS": tells our file from somebody else's SQLite database
 MIGRATION_SET = "chase"
-VERSIONS = ("m001_log", "m002_compact", "m003_accounts", "m004_frontiers_once", "m005_recurrences")  # in order; others are newer
+# In order; others are newer.
+VERSIONS = ("m001_log", "m002_compact", "m003_accounts", "m004_frontiers_once", "m005_recurrences")
 
 _POINT_COLUMNS = """
     id INTEGER PRIMARY KEY,

@@ -8,6 +8,7 @@ import pytest
 from controller_bench import OWNER, Bench
 from test_controller_budget import Forecasting, images
 
+from chase.client.messages import Said
 from chase.explain import explain
 from chase.jobs import Job, JobRefused
 from zeus_core.frontier import Setting
@@ -36,7 +37,7 @@ def run(bench: Bench, job: Job, seconds: float, *, step_s: float = 5.0, obeys: b
         bench.clock.advance(step_s)
         done = job.units_done + bench.gpus[0].rate() * SPEED_OF[job.batch_in_force] * step_s
         wanted = job.setting.batch_size if obeys and job.setting is not None else None
-        bench.controller.report(job.id, OWNER, done, batch_size=wanted, **more)
+        bench.controller.report(job.id, OWNER, done, Said(wanted, **more))
         bench.signal.poll()
         bench.controller.tick()
 
@@ -115,7 +116,7 @@ class TestWanted:
             late_s = took_s - (job.units_done - units) * job.frontier.reference.seconds_per_unit
             spent.append(job.pace.delayed_s(job.frontier) - before_s)
             assert spent[-1] == pytest.approx(late_s, abs=0.03 * took_s)
-            bench.controller.report(job.id, OWNER, job.units_done, batch_size=128)
+            bench.controller.report(job.id, OWNER, job.units_done, Said(128))
 
     def test_off_is_the_jobs_own(self, training):
         """Who holds the job off gets it as it was found."""
@@ -143,7 +144,7 @@ class TestImpossible:
         until_measured(bench, job)
         run(bench, job, 600.0)
         assert job.setting.batch_size == 256
-        bench.controller.report(job.id, OWNER, job.units_done, batch_size=128, impossible=(256,))
+        bench.controller.report(job.id, OWNER, job.units_done, Said(128, (256,)))
         run(bench, job, 60.0)
         assert job.frontier.batch_sizes == (64, 128)
         assert job.setting.batch_size != 256
@@ -186,4 +187,4 @@ class TestRefused:
         """A report of one is another job's."""
         bench, job = training()
         with pytest.raises(JobRefused, match="the job named batch sizes 64, 128, 256, and not 512"):
-            bench.controller.report(job.id, OWNER, 1.0, batch_size=512)
+            bench.controller.report(job.id, OWNER, 1.0, Said(512))
