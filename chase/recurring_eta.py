@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from chase.figures import duration
 from chase.outlook import Outlook
 from chase.policy import EFFICIENCY, SPEED
 
@@ -32,8 +33,8 @@ def eta_of(
         return eta, f"eta {eta:g}: nothing is known of the grid, the owner's default is {without_signal}"
     eta = speed_first + (efficiency_first - speed_first) * min(max(3.0 * dirty - 1.0, 0.0), 1.0)
     mode = SPEED if eta == speed_first else EFFICIENCY if eta == efficiency_first else "between both"
-    hours = f"{span_s / 3600:.0f} h" if span_s >= 5400 else f"{span_s / 60:.0f} min"
-    return eta, f"eta {eta:.2g} ({mode}): the next {hours} are dirtier than {dirty:.0%} of the last weeks' hours"
+    hours = f"the next {duration(span_s)} are dirtier than {dirty:.0%} of the last weeks' hours"
+    return eta, f"eta {eta:.2g} ({mode}): {hours}"
 
 
 def _dirtiness(outlook: Outlook, span_s: float) -> float | None:

@@ -206,6 +206,16 @@ class Job:
             raise ValueError(f"batch size {batch_size!r} is none of the declared ones, {list(sizes)}")
 
     @property
+    def own_batch_size(self) -> int | None:
+        """The one that it was written for, with which others are compared."""
+        return self._terms.batch_size
+
+    @property
+    def controls(self) -> bool:
+        """Whether the service is there, and sets this job's GPUs."""
+        return self.connected and self._advice.control == "control"
+
+    @property
     def mode(self) -> str:
         """``speed-first``, ``efficiency-first``, ``between``, ``profiling`` or ``off``."""
         return self._advice.mode

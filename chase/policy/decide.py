@@ -23,9 +23,8 @@ def _together(given: PolicyInput, choice: Choice) -> Choice:
     """What the ranks of a job agreed on; to leave the GPUs as they were found, nobody is asked."""
     if not given.joint or _left_alone(given) is not None:
         return choice
-    agreed = (
-        f"{given.agreed} is what the job's ranks agreed on" if given.agreed else "the job's ranks agreed on nothing"
-    )
+    known = str(given.agreed) if given.agreed else "nothing"
+    agreed = f"{known} is what the job's ranks agreed on"
     wish = f"this node wishes for {choice.setting}: {choice.reason}" if given.joint == LEADS else "another node leads"
     wished = choice.setting if given.joint == LEADS else given.agreed
     return replace(choice, setting=given.agreed, code=AGREED, reason=f"{agreed}; {wish}", wished=wished)

@@ -10,6 +10,8 @@ from chase.client.messages import Said
 from chase.explain import explain
 from chase.jobs import Job, JobRefused
 
+NOTHING = Said()
+
 
 @pytest.fixture
 def joint(make_bench):
@@ -24,7 +26,7 @@ def joint(make_bench):
     return make
 
 
-def go_on(bench: Bench, job: Job, seconds: float, said: Said = Said()) -> None:
+def go_on(bench: Bench, job: Job, seconds: float, said: Said = NOTHING) -> None:
     for _ in range(round(seconds / 10.0)):
         bench.clock.advance(10.0)
         bench.controller.report(job.id, OWNER, job.units_done + bench.gpus[0].rate() * 10.0, said)
@@ -41,7 +43,7 @@ class TestLeads:
         assert bench.limits[0] == 300
         decision = bench.decisions()[-1]
         assert decision.code == "agreed"
-        assert "agreed on nothing; this node wishes for" in decision.reason
+        assert "nothing is what the job's ranks agreed on; this node wishes for" in decision.reason
         assert explain(decision).same
 
     def test_what_they_agreed_on_is_set(self, joint):
