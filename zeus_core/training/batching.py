@@ -64,7 +64,7 @@ class Batching:
         self.steps = 0
         self.microbatch = plan.microbatch
         self.out: frozenset[int] = frozenset()
-        self.good: tuple[int, ...] = ()  # sizes that a step was done at, the latest last
+        self.good: tuple[int, ...] = ()  # sizes that are known to fit, the latest last
         self.rate = None if plan.keep_global_batch else RateScale(optimizer)
         self._rule = None if plan.keep_global_batch else rule_for(optimizer, plan.rate_rule)
         self._on_change, self._on_out = on_change, on_out
@@ -84,7 +84,7 @@ class Batching:
 
     @property
     def tried(self) -> bool:
-        """Whether a step was done at the size in force, so that it is known to fit."""
+        """Whether a whole microbatch was done at the size in force, so that it is known to fit."""
         return self.microbatch in self.good
 
     def request(self, microbatch: int) -> None:
@@ -104,10 +104,11 @@ class Batching:
             self._apply(self._agreed)
         self._checkpointed = False
 
-    def end_step(self) -> None:
-        """After each optimizer step, on every rank."""
+    def end_step(self, samples: int) -> None:
+        """After each optimizer step of ``samples`` on all ranks together, on every rank."""
         self.steps += 1
-        if self.good[-1:] != (self.microbatch,):
+        whole = samples >= self.microbatch * self.world  # the end of an epoch may be too small to show anything
+        if whole and self.good[-1:] != (self.microbatch,):
             self.good = (*(size for size in self.good if size != self.microbatch), self.microbatch)
 
     def checkpointed(self) -> None:

@@ -124,7 +124,7 @@ class Step:
         if not self._cut:  # left by a ``break``: nothing of it is used
             return
         self.ended = True
-        self._batching.end_step()
+        self._batching.end_step(self.samples)
         self._loader.advance(self.samples)
 
     def _exchange(self) -> None:
