@@ -221,7 +221,7 @@ class TestMeasuring:
     def test_a_stalled_job_measures_nothing(self, make_bench):
         """Time without steps is no window."""
         bench = make_bench(profile__points=5, jobs__lease_s=1e6)
-        job = bench.register(0, profile=None)
+        job = bench.register(0, profile=None, units_done=1.0)
         bench.run(600, report=False)
         assert job.profiler.progress[0] == 0
 

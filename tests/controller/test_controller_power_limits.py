@@ -144,4 +144,4 @@ def test_what_was_measured_within_bounds_is_not_all_there_is(make_bench):
     free = bench.register(0, profile=None, policy=RULES, job_id="c" * 16)
     bench.run(5)
     assert free.frontier is None
-    assert free.profiler.plan.limits[0] == 300.0
+    assert free.profiler.wants.power_limit_w == 300.0
