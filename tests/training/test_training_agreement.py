@@ -70,7 +70,7 @@ def test_all_ranks_change_at_the_same_tick_or_none_does(data, world, every):
         assert outcome.microbatch == wishes[k - 2 * every]
         assert k % every == 0
     first = next((k for k, size in enumerate(wishes) if size and k % every == 0), 30)
-    assert min(outcomes[0], default=30) == (first + 2 * every if first + 2 * every < 30 else 30)
+    assert min(outcomes[0], default=30) == min(30, first + 2 * every)
 
 
 def test_ticks_without_a_wish_cost_one_look_at_most():

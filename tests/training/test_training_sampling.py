@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import collections
+from itertools import pairwise
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -14,13 +15,16 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset  # noqa: E4
 
 from zeus_core.training.sampling import Order, SampleLoader  # noqa: E402
 
-Pair = collections.namedtuple("Pair", "index name")
+
+class Pair(NamedTuple):
+    index: int
+    name: str
 
 
 class Numbers(Dataset):
     """Sample i is i, in one of the shapes that a data set may give."""
 
-    def __init__(self, length, shape=lambda i: torch.tensor(i)):
+    def __init__(self, length, shape=torch.tensor):
         self.length, self.shape, self.asked = length, shape, []
 
     def __len__(self):
@@ -35,7 +39,7 @@ def read(loader, samples, cuts=1):
     """This rank's part of the next samples, read in so many parts, and then used up."""
     share = loader.share(samples)
     ends = [share * i // cuts for i in range(cuts + 1)]
-    parts = [loader.part(start, stop) for start, stop in zip(ends, ends[1:], strict=False) if stop > start]
+    parts = [loader.part(start, stop) for start, stop in pairwise(ends) if stop > start]
     loader.advance(samples)
     return [int(i) for part in parts for i in part]
 

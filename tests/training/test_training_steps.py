@@ -70,7 +70,7 @@ def images_run(length=75, **changed):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("problem", [Images, Letters])
 def test_the_weights_are_those_of_a_run_that_never_changed(problem, optimizer):
-    """With the global batch kept, changes midway leave weights, steps and schedule as they are, uneven ends included."""
+    """With the global batch kept, changes midway leave weights, steps and schedule as they are, uneven ends too."""
     ours, theirs, dataset = problem(), problem(), problem.dataset(130)
     run = Run(ours, OPTIMIZERS[optimizer](ours.parameters()), dataset)
     plain = OPTIMIZERS[optimizer](theirs.parameters())
@@ -89,7 +89,7 @@ def test_the_weights_are_those_of_a_run_that_never_changed(problem, optimizer):
 
 @given(st.integers(1, 90), st.sampled_from(SIZES), st.integers(0, 3))
 def test_a_mean_over_the_global_batch_is_over_samples(length, microbatch, seed):
-    """The weights sum to one and each sample counts the same, however uneven the last batch and its microbatches are."""
+    """Each sample counts the same, however uneven the last batch of an epoch and its microbatches are."""
     weight = torch.nn.Parameter(torch.zeros(()))
     values = torch.randn(length, generator=torch.Generator().manual_seed(seed))
     batching = Batching(BatchPlan(24, microbatch, SIZES), torch.optim.SGD([weight], 1.0))
@@ -232,16 +232,12 @@ def test_any_other_error_is_the_callers_and_counts_nothing():
 def test_a_step_left_midway_is_not_counted():
     """After a `break` among the microbatches the step is there again; going on without it is an error."""
     run = images_run()
+    steps = iter(run.steps)
+    with next(steps) as step:
+        for _ in step:
+            break
     with pytest.raises(RuntimeError, match="after its last microbatch"):
-        for step in run.steps:
-            with step:
-                for _ in step:
-                    break
-    for step in run.steps:
-        with step:
-            for _ in step:
-                break
-        break
+        next(steps)
     assert (run.batching.steps, run.loader.position) == (0, 0)
     run.optimizer.zero_grad()
     run.epoch()

@@ -82,7 +82,8 @@ def largest_difference(ours, theirs):
 
 def weights(model):
     """All in one, but for the bias of attention's keys: no output depends on it, so that its gradient is rounding
-    alone, which Adam divides by its own size and so makes into whole steps."""
+    alone, which Adam divides by its own size and so makes into whole steps.
+    """
     state = {name: value.detach().clone() for name, value in model.named_parameters()}
     for name, value in state.items():
         if name.endswith("in_proj_bias"):
