@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,7 +15,10 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import Dataset, IterableDataset, TensorDataset  # noqa: E402
 
+from zeus_core.training.batch_plan import BatchPlan  # noqa: E402
+from zeus_core.training.batching import Batching  # noqa: E402
 from zeus_core.training.sampling import Order, SampleLoader  # noqa: E402
+from zeus_core.training.steps import Steps  # noqa: E402
 
 
 class Pair(NamedTuple):
@@ -102,6 +107,23 @@ def test_a_part_can_be_had_again_until_it_is_used():
     assert loader.state_dict()["position"] == 0
     loader.advance(9)
     assert loader.part(0, 4).tolist() == [9, 10, 11, 12]
+
+
+def test_a_loader_that_is_left_midway_ends_its_workers_at_once():
+    """Nothing waits for the garbage collector: with the last reference to the loop its workers are gone."""
+    weight = torch.nn.Parameter(torch.zeros(()))
+    batching = Batching(BatchPlan(6, 6, (6,)), torch.optim.SGD([weight], 0.1))
+    steps = Steps(batching, SampleLoader(Numbers(60), chunk=6, num_workers=1))
+    before = multiprocessing.active_children()
+    with next(iter(steps)) as step:
+        assert len(list(step)) == 1
+    (worker,) = set(multiprocessing.active_children()) - set(before)
+    gc.disable()
+    try:
+        del steps, step
+        assert not worker.is_alive()
+    finally:
+        gc.enable()
 
 
 SHAPES = {

@@ -88,11 +88,12 @@ class SampleLoader:
         self.dataset, self.chunk, self.rank, self.world = dataset, chunk, rank, world
         self.position = 0
         self._order = Order(len(dataset), seed, 0, shuffle)
+        self._stream = _Stream(chunk)
         self._collate = collate_fn
         self._generator = torch.Generator()  # not the training's own, which dropout draws from
         self._loader: DataLoader[Any] = DataLoader(
             dataset,
-            batch_sampler=cast("Any", _Stream(self._indices)),
+            batch_sampler=cast("Any", self._stream),
             collate_fn=list if collate_fn else default_collate,
             generator=self._generator,
             **options,
@@ -188,14 +189,11 @@ class SampleLoader:
         """How many samples of this rank's stream lie before ``position``."""
         return max(0, -((self.rank - (position - self._origin)) // self.world))
 
-    def _indices(self) -> Iterator[list[int]]:
-        stream = self._order.indices[self._origin + self.rank :: self.world]
-        return (stream[at : at + self.chunk].tolist() for at in range(0, len(stream), self.chunk))
-
     def _fetch(self) -> None:
         if self._chunks is None:
             seed = f"{self._order.seed} {self.epoch} {self._origin} {self.rank}"
             self._generator.manual_seed(zlib.crc32(seed.encode()))
+            self._stream.indices = self._order.indices[self._origin + self.rank :: self.world]
             self._chunks = iter(self._loader)
         data = next(self._chunks)
         end = min(self._fetched + self.chunk, self._own(self._order.length))
@@ -204,13 +202,19 @@ class SampleLoader:
 
 
 class _Stream:
-    """What a ``DataLoader`` calls a batch sampler: iterated anew for each epoch."""
+    """The indices of a rank's stream, in chunks: what a ``DataLoader`` calls a batch sampler.
 
-    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
-        self._begin = begin
+    It does not know the ``SampleLoader``. In a cycle that the garbage collector has to find, the workers of an iterator
+    that was left midway do not hear that they are to end, and are waited for.
+    """
+
+    def __init__(self, chunk: int) -> None:
+        self._chunk = chunk
+        self.indices: Ints = np.arange(0)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self._begin()
+        indices = self.indices
+        return (indices[at : at + self._chunk].tolist() for at in range(0, len(indices), self._chunk))
 
 
 def _cut(data: Any, start: int, stop: int) -> Any:

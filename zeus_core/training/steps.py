@@ -77,7 +77,7 @@ class Step:
     """One global batch of ``samples`` n, in so many microbatches."""
 
     def __init__(self, owner: Steps, *, again: bool) -> None:
-        self._owner, self._batching, self._loader = owner, owner.batching, owner.loader
+        self._batching, self._loader, self._update = owner.batching, owner.loader, owner.update
         self.samples = min(self._batching.global_batch, self._loader.left)
         self.ended = self.failed = False
         self._trial = self._batching.world > 1 and not self._batching.tried and not self._batching.sharded
@@ -107,7 +107,7 @@ class Step:
             self._exchange()
 
     def __enter__(self) -> Self:
-        self._owner.updating = False
+        self._update.begun = False
         return self
 
     def __exit__(
@@ -144,7 +144,7 @@ class Step:
         """Whether the memory was the trouble and a smaller size is in force now. Then no gradient is left."""
         if not (isinstance(error, _Refused) or is_out_of_memory(error)):
             return False
-        if self._owner.updating:
+        if self._update.begun:
             error.add_note("The optimizer had begun to change the weights, so this step cannot be done again.")
             return False
         if not self._all_failed(error) or not self._batching.rule_out():
@@ -175,8 +175,8 @@ class Steps:
         if batching.world != loader.world:
             raise ValueError(f"the batching is for {batching.world} ranks and the loader for {loader.world}")
         self.batching, self.loader = batching, loader
-        self.updating = False
-        batching.optimizer.register_step_pre_hook(self._update_begins)
+        self.update = _Update()
+        batching.optimizer.register_step_pre_hook(self.update.begin)
 
     def __iter__(self) -> Iterator[Step]:
         epoch, again = self.loader.epoch, False
@@ -200,8 +200,14 @@ class Steps:
         self.batching.load_state_dict(state["batching"])
         self.loader.load_state_dict(state["loader"])
 
-    def _update_begins(self, *_: Any) -> None:
-        self.updating = True
+
+class _Update:
+    """Whether the optimizer has begun to change the weights. It knows nobody, for the optimizer holds on to it."""
+
+    begun = False
+
+    def begin(self, *_: Any) -> None:
+        self.begun = True
 
 
 def is_out_of_memory(error: BaseException) -> bool:
