@@ -48,12 +48,13 @@ class Follower:
         self._asked: int | None = None
 
     def changed(self, change: Change) -> None:
-        """For ``Batching``'s ``on_change``."""
-        self._job.runs_at(change.microbatch)
+        """For ``Batching``'s ``on_change``. Of a joint job only the node that leads has declared sizes."""
+        if self._job.own_batch_size is not None:
+            self._job.runs_at(change.microbatch)
 
     def out(self, microbatch: int) -> None:
         """For ``Batching``'s ``on_out``. The job's own size cannot be left out: all others are compared with it."""
-        if microbatch != self._job.own_batch_size:
+        if self._job.own_batch_size not in {None, microbatch}:
             self._job.cannot_run_at(microbatch)
 
     def step(self, step: Step, batching: Batching) -> None:

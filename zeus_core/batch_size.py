@@ -1,0 +1,381 @@
+"""The batch size of a job that is trained again and again: Zeus's search over its recurrences (papers B.3).
+
+Notation:
+
+    b       batch size, one arm of the search; b0 the job's own default
+    ETA     energy of one training until its target, from the first epoch to the last             [J]
+    TTA     its time                                                                               [s]
+    P       MaxPower: the original power limits of all its GPUs together                           [W]
+    eta     weight of energy against time, 0 to 1
+    C       cost, eta ETA + (1 - eta) P TTA (eq 2)                                                 [J]
+    beta    a training that has cost more than beta times the best one is ended
+
+All that is kept of a training are its joules, seconds and epochs, so that C is worked out anew for the eta of each
+question: *speed-first* and *efficiency-first* are two values of eta over one history. Where the frontier of an epoch is
+known for a batch size, a training's cost is its epochs times the least cost of an epoch over the power limits (eqs 5 to
+7): of whichever limits it ran at, and on whichever model of GPU, for epochs do not depend on that.
+
+Pruning (algorithm 3): twice b0, then smaller ones down to the first that fails, then larger ones up to the first that
+fails; those that reached the target remain, and the cheapest is the next b0. Then Thompson sampling (algorithms 1 and
+2): from each arm's belief a cost is drawn, and the least of them is tried:
+
+    belief of b     N(m_b, v_b / n_b)  with the mean m_b of its last n_b costs and the variance v_b of one of them
+
+What is otherwise than in the paper, but for ``published`` specs:
+
+- v_b is the scatter of all arms together, relative to their means, with a beforehand guess of 10 % that counts as
+  two observations: the scatter of two costs is nearly always too small or too large, and of two equal ones it is 0,
+  which made upstream's belief certain for ever.
+- One round of pruning, since an arm is tried again when its belief says so; and the way down or up also ends at a size
+  that costs more than 1.4 times the best.
+- The limit of a training is beta times the mean cost of the best arm among what was seen lately, and never less than
+  the best arm's own scatter allows; no limit at all after two trainings in a row were ended by it, since then
+  the costs have changed (data drift).
+
+And than upstream's code, always: one generator for all arms of a draw, seeded by (seed, number of the trial); a trial
+that was killed is lost, and its size is tried again at most twice; a size that did not fit into the memory is out with
+all larger ones; a training that did not reach its target lowers no limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from zeus_core.frontier import Frontier
+
+_GUESS = 0.1  # relative standard deviation of a training's cost, as long as little is seen
+_GUESS_COUNTS = 2.0
+_LEAST_SPREAD = 0.01
+_WALK = 1.4
+_PATIENCE = 2  # times that a size may be lost, or fail, before it is given up
+
+
+class Status(StrEnum):
+    """What became of a trial. ``LOST`` says nothing of its batch size: the job was killed."""
+
+    RUNNING = "running"
+    CONVERGED = "converged"
+    FAILED = "failed"
+    STOPPED = "stopped early"
+    OUT_OF_MEMORY = "out of memory"
+    LOST = "lost"
+
+
+class Stage(StrEnum):
+    """Why a size is tried."""
+
+    PRUNING = "pruning"
+    CONCURRENT = "concurrent"
+    SAMPLING = "sampling"
+    PINNED = "pinned"
+
+
+_TOLD = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED, Status.OUT_OF_MEMORY})
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training: ``number`` from 1 in the order in which they began, and what it took until it ended.
+
+    ``gpu_model`` tells trainings on other hardware, whose joules and seconds mean nothing here.
+    """
+
+    number: int
+    batch_size: int
+    status: Status = Status.RUNNING
+    joules: float = 0.0
+    seconds: float = 0.0
+    epochs: float = 0.0
+    gpu_model: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("joules", "seconds", "epochs"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} of a trial must be finite and at least 0, not {value!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**{name: getattr(self, name) for name in self.__slots__}, "status": self.status.value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Trial:
+        return cls(**{**data, "status": Status(data["status"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What may be tried, and how. ``default`` is b0, ``max_power_w`` P.
+
+    ``window`` is how many costs of an arm count, the last ones; None is all. ``beta`` None ends no training.
+    ``prior`` is what is believed of a size's cost beforehand, (mean, standard deviation) in joules at any eta.
+    ``published`` is the paper's search as it stands. Raises ``ValueError``.
+    """
+
+    batch_sizes: tuple[int, ...]
+    default: int
+    max_power_w: float
+    beta: float | None = 2.0
+    window: int | None = 10
+    seed: int = 1
+    prior: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    published: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = tuple(sorted(set(self.batch_sizes)))
+        if not sizes or sizes[0] < 1:
+            raise ValueError(f"batch_sizes must be whole numbers from 1, not {list(self.batch_sizes)!r}")
+        object.__setattr__(self, "batch_sizes", sizes)
+        if self.default not in sizes:
+            raise ValueError(f"default must be one of batch_sizes {list(sizes)}, not {self.default!r}")
+        if not (math.isfinite(self.max_power_w) and self.max_power_w > 0):
+            raise ValueError(f"max_power_w must be finite and positive, not {self.max_power_w!r}")
+        if self.beta is not None and not 1.0 < self.beta < math.inf:
+            raise ValueError(f"beta must be more than 1, or None, not {self.beta!r}")
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"window must be at least 1, or None, not {self.window!r}")
+        for size, (mean, sd) in self.prior.items():
+            if not (math.isfinite(mean) and math.isfinite(sd) and mean > 0 and sd > 0):
+                raise ValueError(f"the prior of batch size {size} must be finite and positive, not {(mean, sd)!r}")
+
+    @property
+    def rounds(self) -> int:
+        return 2 if self.published else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What is believed of a batch size: ``mean`` cost in joules and its standard deviation ``sd``, by ``count`` costs.
+
+    None where there is nothing to believe yet. ``state`` is ``open``, ``out`` or, while pruning, ``waiting``.
+    """
+
+    batch_size: int
+    state: str
+    count: int
+    mean: float | None = None
+    sd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What to try next, and why. Above a cost of ``stop_above`` joules it should end; None is no limit."""
+
+    batch_size: int
+    stage: Stage
+    stop_above: float | None
+    reason: str
+    arms: tuple[Arm, ...]
+
+
+EpochFrontiers = Mapping[int, Frontier]
+"""Of each batch size the frontier of one epoch on the hardware at hand, where it is known."""
+
+
+def propose(
+    spec: Spec,
+    trials: Iterable[Trial],
+    *,
+    eta: float,
+    number: int | None = None,
+    gpu_model: str = "",
+    epochs: EpochFrontiers | None = None,
+    pinned: int | None = None,
+) -> Proposal:
+    """What the trial ``number`` should be, the next one by default. The same arguments give the same answer.
+
+    ``pinned`` is a person's word, and goes before all. Raises ``ValueError`` for an eta that is none.
+    """
+    if not 0.0 <= eta <= 1.0:
+        raise ValueError(f"eta must be from 0 to 1, not {eta!r}")
+    history = sorted(trials, key=lambda trial: trial.number)
+    number = number or (history[-1].number + 1 if history else 1)
+    search = _Search(spec, history, eta, gpu_model, epochs or {})
+    if pinned is not None:
+        return search.proposal(pinned, Stage.PINNED, "pinned by a person")
+    return search.pruning() or search.sampling(number)
+
+
+def cost_of(joules: float, seconds: float, *, eta: float, max_power_w: float) -> float:
+    """Eq 2, in joules."""
+    return eta * joules + (1.0 - eta) * max_power_w * seconds
+
+
+def epoch_cost(frontier: Frontier, *, eta: float, max_power_w: float) -> float:
+    """Eq 7: the least over the power limits, in joules."""
+    at = {"eta": eta, "max_power_w": max_power_w}
+    return min(cost_of(point.joules_per_unit, point.seconds_per_unit, **at) for point in frontier.points)
+
+
+class _Search:
+    """The history as one eta sees it."""
+
+    def __init__(
+        self, spec: Spec, history: Sequence[Trial], eta: float, gpu_model: str, epochs: EpochFrontiers
+    ) -> None:
+        self.spec, self.eta, self._gpu_model = spec, eta, gpu_model
+        self._epoch_costs = {
+            size: epoch_cost(frontier, eta=eta, max_power_w=spec.max_power_w) for size, frontier in epochs.items()
+        }
+        self.history = [trial for trial in history if trial.batch_size in spec.batch_sizes]
+        self.out = self._out()
+        self.costs = {size: self._costs_of(size) for size in spec.batch_sizes}
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    def _of(self, size: int) -> list[Trial]:
+        return [trial for trial in self.history if trial.batch_size == size]
+
+    def _cost(self, trial: Trial) -> float | None:
+        """At this eta and on this hardware; None where that cannot be told."""
+        per_epoch = self._epoch_costs.get(trial.batch_size)
+        if per_epoch is not None and trial.epochs > 0:
+            return trial.epochs * per_epoch
+        if trial.gpu_model != self._gpu_model:
+            return None
+        return cost_of(trial.joules, trial.seconds, eta=self.eta, max_power_w=self.spec.max_power_w)
+
+    def _costs_of(self, size: int) -> list[float]:
+        """Of those that reached the target, the last ones last; of as many as the window has."""
+        done = [self._cost(trial) for trial in self._of(size) if trial.status is Status.CONVERGED]
+        known = [cost for cost in done if cost is not None]
+        return known if self.spec.window is None else known[-self.spec.window :]
+
+    def _out(self) -> frozenset[int]:
+        """Sizes that are given up: they do not fit into the memory, or do not reach the target."""
+        full = [trial.batch_size for trial in self.history if trial.status is Status.OUT_OF_MEMORY]
+        too_large = {size for size in self.spec.batch_sizes if full and size >= min(full)}
+        return frozenset(too_large | {size for size in self.spec.batch_sizes if self._fails(size)})
+
+    def _fails(self, size: int) -> bool:
+        """Whether it never reached the target and failed, or was lost, too often."""
+        states = [trial.status for trial in self._of(size)]
+        if Status.CONVERGED in states:
+            return False
+        failed, lost = states.count(Status.FAILED), states.count(Status.LOST)
+        return failed >= _PATIENCE or lost > _PATIENCE
+
+    @property
+    def _best(self) -> float | None:
+        """The least mean cost of a size."""
+        return min((float(np.mean(costs)) for costs in self.costs.values() if costs), default=None)
+
+    def stop_above(self) -> float | None:
+        """Beta times the best; a training that did not reach its target is no best."""
+        beta, best = self.spec.beta, self._best
+        if beta is None or best is None:
+            return None
+        if self.spec.published:
+            return beta * min(cost for costs in self.costs.values() for cost in costs)
+        last = [trial.status for trial in self.history if trial.status in _TOLD][-_PATIENCE:]
+        if last == [Status.STOPPED] * _PATIENCE:
+            return None
+        return max(beta, 1.0 + 4.0 * self._spread()) * best
+
+    def _spread(self) -> float:
+        """Relative standard deviation of one cost: that of all arms together, and of a guess beforehand."""
+        squares, count = _GUESS_COUNTS * _GUESS**2, _GUESS_COUNTS
+        for costs in self.costs.values():
+            if len(costs) > 1:
+                squares += sum((cost / float(np.mean(costs)) - 1.0) ** 2 for cost in costs)
+                count += len(costs) - 1
+        return max(math.sqrt(squares / count), _LEAST_SPREAD)
+
+    # -- pruning ------------------------------------------------------------------------------------------------------
+
+    def pruning(self) -> Proposal | None:
+        """The next size of the walk; None once it is over."""
+        sizes, start = list(self.spec.batch_sizes), self.spec.default
+        for k in range(self.spec.rounds):
+            missing, survivors = self._walk(sizes, start, k)
+            if missing is not None:
+                return self._explore(missing, k)
+            if not survivors:
+                return None
+            sizes, start = sorted(survivors), min(survivors, key=survivors.__getitem__)
+        return None
+
+    def _walk(self, sizes: Sequence[int], start: int, k: int) -> tuple[int | None, dict[int, float]]:
+        """The first size in the order of round ``k`` of which nothing is told yet, and those that reached the target.
+
+        A size's outcome in a round is that of its k-th training: so the order may change with eta.
+        """
+        down = [size for size in reversed(sizes) if size < start]
+        up = [size for size in sizes if size > start]
+        survivors: dict[int, float] = {}
+        for way in ([start], down, up):
+            for size in way:
+                told = [trial for trial in self._of(size) if trial.status in _TOLD]
+                if size in self.out and len(told) <= k:
+                    break
+                if len(told) <= k:
+                    return size, survivors
+                cost = self._cost(told[k]) if told[k].status is Status.CONVERGED else None
+                if cost is None:
+                    break
+                survivors[size] = cost
+                if not self.spec.published and cost > _WALK * min(survivors.values()):
+                    break
+        return None, survivors
+
+    def _explore(self, size: int, k: int) -> Proposal:
+        runs = any(trial.status is Status.RUNNING for trial in self._of(size))
+        if not runs:
+            nth = "" if self.spec.rounds == 1 else f", round {k + 1}"
+            return self.proposal(size, Stage.PRUNING, f"batch {size} has not been tried yet{nth}")
+        known = {arm: float(np.mean(costs)) for arm, costs in self.costs.items() if costs and arm not in self.out}
+        best = min(known, key=known.__getitem__, default=self.spec.default)
+        return self.proposal(best, Stage.CONCURRENT, f"batch {size} is being tried by another; this is the best known")
+
+    # -- sampling -----------------------------------------------------------------------------------------------------
+
+    def sampling(self, number: int) -> Proposal:
+        """Algorithm 1: one draw of each belief, and the least of them."""
+        beliefs = self._beliefs()
+        if not beliefs:
+            text = "no batch size has reached the target; this is the default"
+            return self.proposal(self.spec.default, Stage.SAMPLING, text)
+        normal = np.random.default_rng([self.spec.seed, number]).standard_normal(len(beliefs))
+        drawn = {size: mean + sd * z for (size, (mean, sd)), z in zip(beliefs.items(), normal.tolist(), strict=True)}
+        size = min(drawn, key=drawn.__getitem__)
+        best = min(beliefs, key=lambda arm: beliefs[arm][0])
+        known = "has the least expected cost" if size == best else f"may cost less than batch {best}"
+        mean, sd = beliefs[size]
+        return self.proposal(size, Stage.SAMPLING, f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J")
+
+    def _beliefs(self) -> dict[int, tuple[float, float]]:
+        """Algorithm 2: mean and standard deviation of what is believed of each size's cost."""
+        spread, found = self._spread(), {}
+        for size, costs in self.costs.items():
+            if size in self.out or not costs:
+                continue
+            mean = float(np.mean(costs))
+            variance = float(np.var(costs)) if self.spec.published else (spread * mean) ** 2
+            found[size] = _posterior(mean, variance, len(costs), self.spec.prior.get(size))
+        return found
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def proposal(self, size: int, stage: Stage, reason: str) -> Proposal:
+        beliefs = self._beliefs()
+        arms = tuple(self._arm(each, *beliefs.get(each, (None, None))) for each in self.spec.batch_sizes)
+        return Proposal(size, stage, self.stop_above(), reason, arms)
+
+    def _arm(self, size: int, mean: float | None, sd: float | None) -> Arm:
+        state = "out" if size in self.out else "open" if self.costs[size] else "waiting"
+        return Arm(size, state, len(self.costs[size]), mean, sd)
+
+
+def _posterior(mean: float, variance: float, count: int, prior: tuple[float, float] | None) -> tuple[float, float]:
+    """Of a normal mean whose ``count`` observations have ``variance`` each; a flat prior is None."""
+    if variance == 0.0:
+        return mean, 0.0
+    precision, weighted = count / variance, mean * count / variance
+    if prior is not None:
+        precision, weighted = precision + prior[1] ** -2, weighted + prior[0] * prior[1] ** -2
+    return weighted / precision, precision**-0.5
