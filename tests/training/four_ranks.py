@@ -109,7 +109,7 @@ def too_big(rank, said):
 
 def killed(rank, said):
     """Rank 3 is killed when a change is proposed and before it votes."""
-    agreement = Agreement.of_job(timeout_s=1)
+    agreement = Agreement.of_job(timeout_s=0.5)
     for k in range(6):
         if rank == 3:
             os.kill(os.getpid(), signal.SIGKILL)

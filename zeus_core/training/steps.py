@@ -48,7 +48,8 @@ class Microbatch:
     """``data`` of ``samples`` n_i, with the ``weight`` w_i of their mean loss.
 
     A rank that has no sample left where others have takes a filler, with ``samples`` and ``weight`` 0, so that all
-    ranks make as many passes. ``sync``: the ranks' gradients are exchanged in this backward pass.
+    ranks make as many passes. ``sync``: the ranks' gradients are exchanged in this backward pass. ``begins``: it is the
+    first of a step that not all ranks may get through, or did not.
     """
 
     data: Any
@@ -81,8 +82,8 @@ class Step:
         self.samples = min(self._batching.global_batch, self._loader.left)
         self.ended = self.failed = False
         self._trial = self._batching.world > 1 and not self._batching.tried and not self._batching.sharded
-        self._special = self._trial or again
-        self._cut = self._voted = False
+        self._delicate = self._trial or again
+        self._all_given = self._voted = False
         self._size = self._batching.microbatch
 
     def __len__(self) -> int:
@@ -100,9 +101,9 @@ class Step:
                 own,
                 self._batching.world * own / self.samples,
                 sync=i == last and not self._trial,
-                begins=i == 0 and self._special,
+                begins=i == 0 and self._delicate,
             )
-        self._cut = True
+        self._all_given = True
         if self._trial:
             self._exchange()
 
@@ -121,7 +122,7 @@ class Step:
         return self.failed
 
     def _count(self) -> None:
-        if not self._cut:  # left by a ``break``: nothing of it is used
+        if not self._all_given:  # left by a ``break``: nothing of it is used
             return
         self.ended = True
         self._batching.end_step(self.samples)
