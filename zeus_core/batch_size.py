@@ -23,11 +23,13 @@ fails; those that reached the target remain, and the cheapest is the next b0. Th
 
 What is otherwise than in the paper, but for ``published`` specs:
 
-- v_b is the scatter of all arms together, relative to their means, with a beforehand guess of 10 % that counts as
-  two observations: the scatter of two costs is nearly always too small or too large, and of two equal ones it is 0,
+- v_b is the scatter of all arms together, relative to their means, with a guess beforehand of 4 % that counts as
+  one observation: the scatter of two costs is nearly always too small or too large, and of two equal ones it is 0,
   which made upstream's belief certain for ever.
-- One round of pruning, since an arm is tried again when its belief says so; and the way down or up also ends at a size
-  that costs more than 1.4 times the best.
+- One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
+  so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
+- Of sizes whose drawn costs lie within one standard deviation of the least, the one of least energy is tried: on equal
+  cost less energy wins, as among power limits (``selectors``).
 - The limit of a training is beta times the mean cost of the best arm among what was seen lately, and never less than
   the best arm's own scatter allows; no limit at all after two trainings in a row were ended by it, since then
   the costs have changed (data drift).
@@ -49,10 +51,11 @@ import numpy as np
 
 from zeus_core.frontier import Frontier
 
-_GUESS = 0.1  # relative standard deviation of a training's cost, as long as little is seen
-_GUESS_COUNTS = 2.0
+_GUESS = 0.04  # relative standard deviation of a training's cost, as long as little is seen
+_GUESS_COUNTS = 1.0
 _LEAST_SPREAD = 0.01
-_WALK = 1.4
+_WALK = 1.8
+_SURE = 4.0
 _PATIENCE = 2  # times that a size may be lost, or fail, before it is given up
 
 
@@ -206,10 +209,10 @@ def cost_of(joules: float, seconds: float, *, eta: float, max_power_w: float) ->
     return eta * joules + (1.0 - eta) * max_power_w * seconds
 
 
-def epoch_cost(frontier: Frontier, *, eta: float, max_power_w: float) -> float:
-    """Eq 7: the least over the power limits, in joules."""
+def epoch_cost(frontier: Frontier, *, eta: float, max_power_w: float) -> tuple[float, float]:
+    """Eq 7: the least cost of an epoch over the power limits, and its energy there, both in joules."""
     at = {"eta": eta, "max_power_w": max_power_w}
-    return min(cost_of(point.joules_per_unit, point.seconds_per_unit, **at) for point in frontier.points)
+    return min((cost_of(p.joules_per_unit, p.seconds_per_unit, **at), p.joules_per_unit) for p in frontier.points)
 
 
 class _Search:
@@ -224,26 +227,28 @@ class _Search:
         }
         self.history = [trial for trial in history if trial.batch_size in spec.batch_sizes]
         self.out = self._out()
-        self.costs = {size: self._costs_of(size) for size in spec.batch_sizes}
+        self._both = {size: self._done(size) for size in spec.batch_sizes}
+        self.costs = {size: [cost for cost, _ in both] for size, both in self._both.items()}
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
     def _of(self, size: int) -> list[Trial]:
         return [trial for trial in self.history if trial.batch_size == size]
 
-    def _cost(self, trial: Trial) -> float | None:
-        """At this eta and on this hardware; None where that cannot be told."""
-        per_epoch = self._epoch_costs.get(trial.batch_size)
-        if per_epoch is not None and trial.epochs > 0:
-            return trial.epochs * per_epoch
+    def _cost(self, trial: Trial) -> tuple[float, float] | None:
+        """At this eta and on this hardware, and the energy in it; None where that cannot be told."""
+        known = self._epoch_costs.get(trial.batch_size)
+        if known is not None and trial.epochs > 0:
+            return trial.epochs * known[0], trial.epochs * known[1]
         if trial.gpu_model != self._gpu_model:
             return None
-        return cost_of(trial.joules, trial.seconds, eta=self.eta, max_power_w=self.spec.max_power_w)
+        at = {"eta": self.eta, "max_power_w": self.spec.max_power_w}
+        return cost_of(trial.joules, trial.seconds, **at), trial.joules
 
-    def _costs_of(self, size: int) -> list[float]:
-        """Of those that reached the target, the last ones last; of as many as the window has."""
-        done = [self._cost(trial) for trial in self._of(size) if trial.status is Status.CONVERGED]
-        known = [cost for cost in done if cost is not None]
+    def _done(self, size: int) -> list[tuple[float, float]]:
+        """Costs of those that reached the target, the last ones last; of as many as the window has."""
+        found = [self._cost(trial) for trial in self._of(size) if trial.status is Status.CONVERGED]
+        known = [both for both in found if both is not None]
         return known if self.spec.window is None else known[-self.spec.window :]
 
     def _out(self) -> frozenset[int]:
@@ -265,8 +270,11 @@ class _Search:
         """The least mean cost of a size."""
         return min((float(np.mean(costs)) for costs in self.costs.values() if costs), default=None)
 
-    def stop_above(self) -> float | None:
-        """Beta times the best; a training that did not reach its target is no best."""
+    def stop_above(self, stage: Stage) -> float | None:
+        """Beta times the best; a training that did not reach its target is no best.
+
+        On the walk nobody is interested in how much worse one is than what ends the walk.
+        """
         beta, best = self.spec.beta, self._best
         if beta is None or best is None:
             return None
@@ -275,7 +283,8 @@ class _Search:
         last = [trial.status for trial in self.history if trial.status in _TOLD][-_PATIENCE:]
         if last == [Status.STOPPED] * _PATIENCE:
             return None
-        return max(beta, 1.0 + 4.0 * self._spread()) * best
+        beta = min(beta, _WALK) if stage is Stage.PRUNING else beta
+        return max(beta, 1.0 + _SURE * self._spread()) * best
 
     def _spread(self) -> float:
         """Relative standard deviation of one cost: that of all arms together, and of a guess beforehand."""
@@ -305,23 +314,29 @@ class _Search:
 
         A size's outcome in a round is that of its k-th training: so the order may change with eta.
         """
-        down = [size for size in reversed(sizes) if size < start]
-        up = [size for size in sizes if size > start]
+        ways = [[start], [s for s in reversed(sizes) if s < start], [s for s in sizes if s > start]]
         survivors: dict[int, float] = {}
-        for way in ([start], down, up):
-            for size in way:
-                told = [trial for trial in self._of(size) if trial.status in _TOLD]
-                if size in self.out and len(told) <= k:
-                    break
-                if len(told) <= k:
-                    return size, survivors
-                cost = self._cost(told[k]) if told[k].status is Status.CONVERGED else None
-                if cost is None:
-                    break
-                survivors[size] = cost
-                if not self.spec.published and cost > _WALK * min(survivors.values()):
-                    break
+        last = [-math.inf] * 3  # cost of each way's last size; the start comes first
+        while (way := self._next_way(ways, last, survivors)) is not None:
+            size = ways[way].pop(0)
+            told = [trial for trial in self._of(size) if trial.status in _TOLD]
+            if len(told) <= k and size not in self.out:
+                return size, survivors
+            both = self._cost(told[k]) if len(told) > k and told[k].status is Status.CONVERGED else None
+            if both is None:
+                ways[way].clear()
+            else:
+                survivors[size] = last[way] = both[0]
         return None, survivors
+
+    def _next_way(self, ways: list[list[int]], last: list[float], survivors: Mapping[int, float]) -> int | None:
+        """Down to its end and then up; or of both, each once begun, the one that costs less so far."""
+        open_ = [i for i, way in enumerate(ways) if way]
+        if not self.spec.published and survivors:
+            open_ = [i for i in open_ if last[i] <= _WALK * min(survivors.values())]
+        if self.spec.published or not open_ or open_[0] == 0:
+            return next(iter(open_), None)
+        return min(open_, key=lambda i: last[i])
 
     def _explore(self, size: int, k: int) -> Proposal:
         runs = any(trial.status is Status.RUNNING for trial in self._of(size))
@@ -342,11 +357,19 @@ class _Search:
             return self.proposal(self.spec.default, Stage.SAMPLING, text)
         normal = np.random.default_rng([self.spec.seed, number]).standard_normal(len(beliefs))
         drawn = {size: mean + sd * z for (size, (mean, sd)), z in zip(beliefs.items(), normal.tolist(), strict=True)}
-        size = min(drawn, key=drawn.__getitem__)
+        size = self._of_equals(drawn, beliefs)
         best = min(beliefs, key=lambda arm: beliefs[arm][0])
-        known = "has the least expected cost" if size == best else f"may cost less than batch {best}"
+        known = "has the least expected cost" if size == best else f"may be better than batch {best}"
         mean, sd = beliefs[size]
         return self.proposal(size, Stage.SAMPLING, f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J")
+
+    def _of_equals(self, drawn: Mapping[int, float], beliefs: Mapping[int, tuple[float, float]]) -> int:
+        """The least of what was drawn; of those that nobody can tell from it, the one of least energy."""
+        least = min(drawn, key=drawn.__getitem__)
+        if self.spec.published:
+            return least
+        near = [size for size, cost in drawn.items() if cost <= drawn[least] + beliefs[least][1]]
+        return min(near, key=lambda size: float(np.mean([joules for _, joules in self._both[size]])))
 
     def _beliefs(self) -> dict[int, tuple[float, float]]:
         """Algorithm 2: mean and standard deviation of what is believed of each size's cost."""
@@ -364,7 +387,7 @@ class _Search:
     def proposal(self, size: int, stage: Stage, reason: str) -> Proposal:
         beliefs = self._beliefs()
         arms = tuple(self._arm(each, *beliefs.get(each, (None, None))) for each in self.spec.batch_sizes)
-        return Proposal(size, stage, self.stop_above(), reason, arms)
+        return Proposal(size, stage, self.stop_above(stage), reason, arms)
 
     def _arm(self, size: int, mean: float | None, sd: float | None) -> Arm:
         state = "out" if size in self.out else "open" if self.costs[size] else "waiting"
