@@ -25,7 +25,7 @@ from chase.config import Config
 from chase.controller import Controller
 from chase.jobs import MAX_BATCH_SIZES, MAX_EPOCHS, Job, JobRefused, Peer, Registration
 from chase.protocol import Impatient
-from chase.status import hold_dict, job_dict, status_dict
+from chase.status import hold_dict, job_dict, recurrence_dict, status_dict
 
 MAX_BODY = 64 * 1024
 _UCRED = struct.Struct("3i")  # pid, uid, gid
@@ -106,6 +106,15 @@ class EndHold(_Body):
     job: Name | None = None
 
 
+class Pin(_Body):
+    name: Name
+    batch_size: int | None = None
+
+
+class Reset(_Body):
+    name: Name
+
+
 def peer_of(request: Request) -> Peer:
     """The caller. A transport that does not say who calls is refused."""
     client = request.client
@@ -162,10 +171,22 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
             "observed": control == "observe",
             "lease_s": config().jobs.lease_s,
             "reason": job.reason,
+            **controller.trial(job),
         }
 
+    _add_recurrences(app, controller)
     _add_errors(app)
     return app
+
+
+def _add_recurrences(app: FastAPI, controller: Controller) -> None:
+    @app.post("/v1/recurrences/pin")
+    def pin(body: Pin, peer: Caller) -> dict[str, Any]:
+        return {"recurrence": recurrence_dict(controller.pin(body.name, peer, body.batch_size))}
+
+    @app.post("/v1/recurrences/reset")
+    def reset(body: Reset, peer: Caller) -> dict[str, Any]:
+        return {"recurrence": recurrence_dict(controller.reset(body.name, peer))}
 
 
 def _add_errors(app: FastAPI) -> None:

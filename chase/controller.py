@@ -35,7 +35,9 @@ from chase.policy import Choice, Grid, PolicyInput, Progress
 from chase.prices import PriceFeed
 from chase.prices_ahead import horizon_of
 from chase.recording import Recorder
-from chase.records import HoldRecord, JobRecord
+from chase.records import HoldRecord, JobRecord, RecurrenceRecord
+from chase.recurrences import Hardware as Recurred
+from chase.recurrences import RecurrenceBook, checked
 from chase.signal import GridSignal
 from chase.standing import Basis, Standing
 from chase.store import Store
@@ -110,6 +112,7 @@ class Controller:
         self._book = FrontierBook(config.profile, store, clock, events, profiles)
         self._recorder = recorder or Recorder(store, clock)
         self._by_clock = ClockProxy(self.gpus, clock, events)
+        self._recurrences = RecurrenceBook(config.recurrences, store, clock, events)
         self._holds = HoldBook(store, clock, events)
         self._thresholds = {region: Thresholds() for region in self._regions}
         self._cap = CapKeeper(events)
@@ -132,13 +135,26 @@ class Controller:
                 names = ", ".join(sorted(self._profiles))
                 raise JobRefused(422, "unknown-profile", f"no profile is named {wanted.profile!r}; there are {names}")
             chosen = self._policy_of(region, wanted.policy)
+            if wanted.recurring is not None:
+                checked(dict(wanted.recurring))
             before, earlier = len(self.jobs), self._earlier(wanted.id, peer)
             self._ledger.sample(self.jobs)  # what was drawn until now is not the new job's
             job = self.jobs.register(wanted, peer, known=tuple(self.gpus), region=region, policy=chosen)
             if len(self.jobs) > before:
                 self._take_in(job, earlier)
             self._store.upsert_job(job.record())
+            with self._alone_at_fault(job):
+                alive = {*self._missing, *(other.id for other in self.jobs)}
+                self._recurrences.begin(job, self.signals[region].outlook, self._runs_on(job), alive=alive)
             return job
+
+    def _runs_on(self, job: Job) -> Recurred:
+        """Of cards of several models the slowest decides; nobody has said which that is, so all are named."""
+        models = sorted({self.gpus[uuid].name for uuid in job.gpus})
+        limits = [original_w(self._hardware.states[uuid]) for uuid in job.gpus if uuid in self._hardware.states]
+        if len(limits) < len(job.gpus) or not all(limits):  # before the first tick, or a card that is not there
+            limits = [self._hardware.default_w(uuid) for uuid in job.gpus]
+        return Recurred(f"{len(job.gpus)} x {', '.join(models)}", sum(limits))
 
     def _earlier(self, job_id: str, peer: Peer) -> JobRecord | None:
         """The job of that id as the database knows it. An id is no password: it stays its owner's."""
@@ -188,6 +204,7 @@ class Controller:
         """What a job says besides how far it is."""
         if said.agreed_w is not None:
             job.agreed_w = said.agreed_w
+        self._recurrences.hear(job, said)
         if job.recurring is not None or (said.batch_size is None and not said.impossible):
             return
         before, known = job.batch_in_force, {*job.batch_sizes}
@@ -226,6 +243,21 @@ class Controller:
                 self.jobs.get(job_id, peer)
             return self._holds.add(mode, peer, until=until, job_id=job_id)
 
+    def pin(self, name: str, peer: Peer, batch_size: int | None) -> RecurrenceRecord:
+        """All recurrences of a job at one batch size; None lets the search have its way. Raises ``JobRefused``."""
+        with self._lock:
+            return self._recurrences.pin(name, peer, batch_size)
+
+    def reset(self, name: str, peer: Peer) -> RecurrenceRecord:
+        """Search a recurring job's batch size anew. Raises ``JobRefused``."""
+        with self._lock:
+            return self._recurrences.reset(name, peer)
+
+    def trial(self, job: Job) -> dict[str, Any]:
+        """What a recurring job is told of its trial; nothing for any other."""
+        with self._lock:
+            return self._recurrences.told(job)
+
     def unhold(self, peer: Peer, *, job_id: str | None = None) -> int:
         with self._lock:
             if job_id is not None:
@@ -237,6 +269,7 @@ class Controller:
         with self._lock:
             self.config = config
             self._book.config = config.profile
+            self._recurrences.config = config.recurrences
             self.jobs.lease_s = config.jobs.lease_s
             if region.id in self._regions:
                 self._regions[region.id] = region
@@ -291,6 +324,7 @@ class Controller:
                 for job in self.jobs:
                     with self._alone_at_fault(job):
                         self._ledger.post(job, self.signals[job.region].outlook(), self._rates(job.region), 0.0)
+                        self._recurrences.keep(job)
                         self._store.upsert_job(job.record())
 
     @property
@@ -344,6 +378,8 @@ class Controller:
         self._hardware.give_back(uuid for uuid in job.gpus if not self.jobs.on_gpu(uuid))
         with self._alone_at_fault(job):
             self._ledger.post(job, self.signals[job.region].outlook(), self._rates(job.region), 0.0)
+        with self._alone_at_fault(job):
+            self._recurrences.end(job, reason)
         self._holds.end(job.id, 0)
         self._store.end_job(job.id, self._clock.now(), reason, job.units_done)
         self.events("job-ended", "info", f"{job.name} ended: {reason}", job_id=job.id)
@@ -569,6 +605,7 @@ class Controller:
         self._settle(job, choice, applied)
         self._record(job, given, choice, applied, outlook)
         self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
+        self._recurrences.watch(job)
         self._watch_progress(job)
 
     def _record(

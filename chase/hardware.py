@@ -62,6 +62,13 @@ class Hardware:
         except GpuError:
             return False
 
+    def default_w(self, uuid: str) -> float:
+        """The limit that a card comes with; 0 where it cannot be read."""
+        try:
+            return self.gpus[uuid].power_limits().default_w
+        except GpuError:
+            return 0.0
+
     # -- look ---------------------------------------------------------------------------------------------------------
 
     def look(self, interval_s: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from chase.controller import Controller
 from chase.jobs import Job
 from chase.outlook import describe
-from chase.records import HoldRecord
+from chase.records import HoldRecord, RecurrenceRecord
 from zeus_core.actuation.base import GpuState
 
 
@@ -57,6 +57,16 @@ def job_dict(job: Job) -> dict[str, Any]:
         else "none",
         "energy_j": job.energy_j,
         "decisions": job.decisions,
+    }
+
+
+def recurrence_dict(record: RecurrenceRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "uid": record.uid,
+        "spec": record.spec,
+        "pinned_batch_size": record.pinned_batch_size,
+        "first_trial": record.first_trial,
     }
 
 

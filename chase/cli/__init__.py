@@ -31,6 +31,7 @@ main = LazyGroup(
         "plan": Entry("chase.cli.plan:plan", "Show what is planned for a job.", _LOOK),
         "whatif": Entry("chase.cli.whatif:whatif", "Compare other budgets, policies and regions for a job.", _LOOK),
         "replay": Entry("chase.cli.replay:replay", "Run the controller through a grid's past.", _LOOK),
+        "recurrences": Entry("chase.cli.recurrences:recurrences", "Show recurring jobs and their batch sizes.", _LOOK),
         "signal": Entry("chase.cli.grid:signal", "Show the grid's carbon intensity and prices.", _LOOK),
         "forecast": Entry("chase.cli.forecast:forecast", "Score forecasts on stored history.", _LOOK),
         "hold": Entry("chase.cli.hold:hold", "Override the policy for a while.", _ACT),

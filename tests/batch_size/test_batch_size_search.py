@@ -1,0 +1,313 @@
+"""The search for a batch size over recurrences: the paper's algorithms, and each of upstream's faults."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zeus_core.batch_size import Proposal, Spec, Stage, Status, Trial, cost_of, epoch_cost, propose
+from zeus_core.frontier import Frontier, OperatingPoint, Setting
+
+SIZES = (8, 16, 32, 64, 128)
+SPEC = Spec(batch_sizes=SIZES, default=32, max_power_w=300.0)
+PAPER = replace(SPEC, published=True, window=None)
+COSTS = {8: 260.0, 16: 120.0, 32: 100.0, 64: 90.0, 128: 130.0}
+
+
+def ended(number: int, size: int, cost: float, status: Status = Status.CONVERGED, **more: object) -> Trial:
+    """One whose cost is ``cost`` at eta 1 and at any other."""
+    return Trial(number, size, status, joules=cost, seconds=cost / 300.0, **more)
+
+
+def history(*pairs: tuple[int, float | Status]) -> list[Trial]:
+    """Of sizes and their costs, or how they ended badly."""
+    return [
+        ended(i, size, 150.0, found) if isinstance(found, Status) else ended(i, size, found)
+        for i, (size, found) in enumerate(pairs, 1)
+    ]
+
+
+def asked(trials: list[Trial], spec: Spec = SPEC, *, eta: float = 0.5, **more: object) -> Proposal:
+    return propose(spec, trials, eta=eta, **more)
+
+
+def walk(spec: Spec, costs: dict[int, float | Status], count: int) -> list[int]:
+    """The sizes of the first trials, each ending as ``costs`` say."""
+    trials: list[Trial] = []
+    for number in range(1, count + 1):
+        size = asked(trials, spec).batch_size
+        found = costs[size]
+        bad = isinstance(found, Status)
+        trials.append(ended(number, size, 150.0 if bad else found, found if bad else Status.CONVERGED))
+    return [trial.batch_size for trial in trials]
+
+
+class TestPruning:
+    def test_as_in_the_paper(self):
+        """Algorithm 3: the default, down to the first failure, up to the first; again among those that remain, from
+        the cheapest of them."""
+        costs = {**COSTS, 8: Status.FAILED, 128: Status.FAILED}
+        assert walk(PAPER, costs, 8) == [32, 16, 8, 64, 128, 64, 32, 16]
+        after = history(*((size, costs[size]) for size in (32, 16, 8, 64, 128, 64, 32, 16)))
+        assert asked(after, PAPER).stage is Stage.SAMPLING
+
+    def test_ours_goes_where_it_is_cheaper(self):
+        """One step each way, and then the better way first: the other need not be gone to its end."""
+        assert walk(SPEC, {**COSTS, 16: 170.0}, 4) == [32, 16, 64, 128]
+        told = history((32, 100.0), (16, 170.0), (64, 90.0), (128, 130.0))
+        assert asked(told).stage is Stage.SAMPLING
+
+    def test_a_default_that_fails(self):
+        """The others are tried all the same."""
+        assert walk(SPEC, {**COSTS, 32: Status.FAILED}, 4) == [32, 16, 64, 128]
+
+    def test_nothing_works(self):
+        """Then it is the default, and the reason says so."""
+        told = history((32, Status.FAILED), (16, Status.FAILED), (64, Status.FAILED))
+        found = asked(told)
+        assert found.batch_size == 32
+        assert "no batch size has reached the target" in found.reason
+
+
+class TestSampling:
+    def test_it_comes_to_the_cheapest(self):
+        """Of two hundred recurrences nearly all are at it."""
+        trials = history(*((size, COSTS[size]) for size in (32, 16, 64, 128)), (8, Status.FAILED))
+        for number in range(6, 206):
+            found = asked(trials)
+            assert found.stage is Stage.SAMPLING
+            trials.append(ended(number, found.batch_size, COSTS[found.batch_size] * (1 + 0.02 * (number % 3 - 1))))
+        assert [trial.batch_size for trial in trials[-50:]].count(64) >= 48
+
+    def test_the_belief_is_the_papers(self):
+        """Algorithm 2, with a prior: precisions add up."""
+        spec = replace(PAPER, prior={64: (80.0, 10.0)})
+        told = history((32, 100.0), (16, Status.FAILED), (64, 90.0), (128, Status.FAILED), (64, 94.0), (32, 104.0))
+        arm = next(arm for arm in asked(told, spec).arms if arm.batch_size == 64)
+        precision = 1 / 100.0 + 2 / 4.0
+        assert arm.mean == pytest.approx((80.0 / 100.0 + 184.0 / 4.0) / precision)
+        assert arm.sd == pytest.approx(precision**-0.5)
+
+    def test_draws_are_not_correlated(self):
+        """Upstream drew each arm from a generator of its own, seeded by the second: all arms had one and the same z."""
+        told = history((32, 100.0), (16, 100.0), (64, 100.0), (128, 100.0), (8, Status.FAILED))
+        wide = replace(SPEC, prior=dict.fromkeys(SIZES, (100.0, 50.0)))
+        chosen = {asked(told, wide, number=number).batch_size for number in range(6, 60)}
+        assert chosen == {16, 32, 64, 128}
+
+    def test_the_same_question_has_the_same_answer(self):
+        """Whoever asks, whenever: of the same history, seed and number."""
+        told = history((32, 100.0), (16, 101.0), (64, 99.0), (128, 130.0), (8, Status.FAILED))
+        assert asked(told) == asked(list(reversed(told)))
+        other = [asked(told, replace(SPEC, seed=seed)).batch_size for seed in range(20)]
+        assert len({*other}) > 1
+
+    def test_equal_costs_are_not_certain(self):
+        """Upstream gave an arm whose costs were equal an infinite precision, and never tried another again."""
+        told = history((32, 100.0), (16, 101.0), (8, Status.FAILED), (128, 150.0), *[(64, 100.0)] * 3)
+        arm = next(arm for arm in asked(told).arms if arm.batch_size == 64)
+        assert arm.sd is not None
+        assert arm.sd > 0.0
+        assert {asked(told, replace(SPEC, seed=seed)).batch_size for seed in range(200)} > {64}
+
+    def test_of_equals_the_one_of_least_energy(self):
+        """On equal cost less energy wins, as among power limits."""
+        cost = 100.0
+
+        def of(number: int, size: int, joules: float) -> Trial:
+            return Trial(number, size, Status.CONVERGED, joules, (cost - 0.5 * joules) / (0.5 * 300.0))
+
+        trials = [of(n, size, 60.0 if size == 64 else 90.0) for n, size in enumerate((32, 16, 64, 128) * 4, 1)]
+        trials.append(Trial(17, 8, Status.FAILED))
+        chosen = [asked(trials, number=number).batch_size for number in range(20, 60)]
+        assert chosen.count(64) > 20
+
+
+class TestEta:
+    def test_two_etas_over_one_history(self):
+        """Speed-first and efficiency-first are two values of eta: outcomes are kept as joules and seconds."""
+        trials = [
+            Trial(1, 32, Status.CONVERGED, 1000.0, 10.0),
+            Trial(2, 16, Status.CONVERGED, 900.0, 14.0),
+            Trial(3, 64, Status.CONVERGED, 3000.0, 6.0),
+            Trial(4, 8, Status.FAILED, 1500.0, 20.0),
+            Trial(5, 128, Status.FAILED, 1500.0, 20.0),
+        ]
+        speed, frugal = (asked(trials, eta=eta) for eta in (0.0, 1.0))
+        assert min(speed.arms, key=lambda arm: arm.mean or math.inf).batch_size == 64
+        assert min(frugal.arms, key=lambda arm: arm.mean or math.inf).batch_size == 16
+
+    @given(st.floats(0.0, 1.0), st.floats(1.0, 1e6), st.floats(1.0, 1e6))
+    def test_the_cost_lies_between_its_parts(self, eta, joules, seconds):
+        """Eq 2: energy at eta 1, the time's worth at eta 0."""
+        cost = cost_of(joules, seconds, eta=eta, max_power_w=300.0)
+        low, high = sorted((joules, 300.0 * seconds))
+        assert low * (1 - 1e-12) <= cost <= high * (1 + 1e-12)
+
+    def test_an_epochs_frontier_makes_the_cost(self):
+        """Eqs 5 to 7: epochs times the least of an epoch over the limits, whatever the limits were that it ran at."""
+        fast, slow = OperatingPoint(Setting(300.0), 10.0, 2500.0), OperatingPoint(Setting(150.0), 14.0, 1500.0)
+        frontier = Frontier.of([fast, slow])
+        assert epoch_cost(frontier, eta=1.0, max_power_w=300.0) == (1500.0, 1500.0)
+        assert epoch_cost(frontier, eta=0.0, max_power_w=300.0) == (3000.0, 2500.0)
+        trial = Trial(1, 32, Status.CONVERGED, joules=1.0, seconds=1.0, epochs=7.0)
+        arm = asked([trial], eta=1.0, epochs={32: frontier}).arms[2]
+        assert (arm.batch_size, arm.mean) == (32, 7 * 1500.0)
+
+    def test_another_model_of_gpu(self):
+        """Its joules mean nothing here; its epochs do, once an epoch's frontier is known (Cost' of papers B.3)."""
+        trial = Trial(1, 32, Status.CONVERGED, 1000.0, 10.0, epochs=5.0, gpu_model="V100")
+        assert asked([trial], gpu_model="A40").arms[2].mean is None
+        frontier = Frontier.of([OperatingPoint(Setting(300.0), 10.0, 2000.0)])
+        assert asked([trial], gpu_model="A40", eta=1.0, epochs={32: frontier}).arms[2].mean == 10000.0
+
+    @pytest.mark.parametrize("eta", [-0.1, 1.1, math.nan])
+    def test_what_is_no_eta(self, eta):
+        """Named."""
+        with pytest.raises(ValueError, match="eta must be from 0 to 1"):
+            asked([], eta=eta)
+
+
+class TestStops:
+    def test_beta_times_the_best(self):
+        """In the paper of the cheapest training, in ours of the best size's mean."""
+        told = history((32, 100.0), (16, 120.0), (64, 90.0), (128, 300.0), (8, Status.FAILED), (64, 110.0))
+        assert asked(told, PAPER).stop_above == pytest.approx(180.0)
+        assert asked(told).stop_above == pytest.approx(200.0)
+
+    def test_what_did_not_converge_lowers_no_limit(self):
+        """Upstream's failed trials tightened the limit of all others."""
+        told = [*history((32, 100.0)), ended(2, 16, 5.0, Status.FAILED), ended(3, 64, 5.0, Status.STOPPED)]
+        assert asked(told, PAPER).stop_above == pytest.approx(200.0)
+
+    def test_nobody_is_ended_before_one_has_arrived(self):
+        """There is nothing to compare with."""
+        assert asked([]).stop_above is None
+        assert asked(history((32, Status.FAILED))).stop_above is None
+
+    def test_no_beta_no_end(self):
+        """As the owner wishes."""
+        assert asked(history((32, 100.0)), replace(SPEC, beta=None)).stop_above is None
+
+    def test_after_two_in_a_row_the_limit_is_lifted(self):
+        """The costs have changed: else no training would ever arrive again."""
+        told = history((32, 100.0), (16, 120.0), (64, 90.0), (128, 300.0), (64, Status.STOPPED), (64, Status.STOPPED))
+        assert asked(told).stop_above is None
+
+
+class TestFaults:
+    def test_a_killed_trial_blocks_nobody(self):
+        """Upstream waited for ever for a trial that was SIGKILLed: a lost one is tried again."""
+        told = [ended(1, 32, 100.0), Trial(2, 16, Status.LOST)]
+        found = asked(told)
+        assert (found.batch_size, found.stage) == (16, Stage.PRUNING)
+
+    def test_but_not_for_ever(self):
+        """A size at which the job always dies is given up."""
+        told = [ended(1, 32, 100.0), *(Trial(n, 16, Status.LOST) for n in (2, 3, 4))]
+        assert asked(told).batch_size == 64
+        assert asked(told).arms[1].state == "out"
+
+    def test_what_does_not_fit_is_out_with_all_larger_ones(self):
+        """Upstream dropped a trial that ran out of memory from its history, and tried the same size again and again."""
+        told = history((32, 100.0), (16, 120.0), (64, Status.OUT_OF_MEMORY))
+        found = asked(told)
+        assert [arm.state for arm in found.arms] == ["waiting", "open", "open", "out", "out"]
+        for number in range(4, 60):
+            assert asked(told, number=number).batch_size <= 32
+
+    def test_two_failures_are_enough(self):
+        """Once may be chance, in a training that is started again."""
+        told = history((32, 100.0), (16, 120.0), (64, Status.FAILED), (64, Status.FAILED))
+        assert asked(told).arms[3].state == "out"
+
+    def test_a_trial_of_pruning_that_ends_late_is_history(self):
+        """Upstream raised in the trainer when pruning was over by then."""
+        told = [ended(1, 32, 100.0), Trial(2, 16), ended(3, 64, 90.0), ended(4, 128, 130.0), Trial(5, 8, Status.FAILED)]
+        late = [
+            replace(trial, status=Status.CONVERGED, joules=120.0, seconds=0.4) for trial in told if trial.number == 2
+        ]
+        assert asked([told[0], *late, *told[2:]]).stage is Stage.SAMPLING
+
+    def test_while_a_size_is_tried_others_run_the_best_known(self):
+        """Concurrent recurrences do not try it a second time."""
+        told = [ended(1, 32, 100.0), ended(2, 16, 80.0), Trial(3, 64)]
+        found = asked([*told, Trial(4, 8)])
+        assert (found.batch_size, found.stage) == (16, Stage.CONCURRENT)
+
+    def test_a_size_that_is_allowed_no_more(self):
+        """What is known of it is kept out of the way."""
+        told = history((32, 100.0), (16, 50.0), (64, 90.0))
+        spec = replace(SPEC, batch_sizes=(32, 64))
+        assert all(asked(told, spec, number=number).batch_size in {32, 64} for number in range(4, 40))
+
+    def test_drift_is_followed(self):
+        """The window forgets: a size that has become three times as dear is left, and the next best found."""
+        trials = history((32, 100.0), (16, 120.0), (64, 90.0), (128, 130.0))
+        for number in range(5, 100):
+            found = asked(trials)
+            cost = COSTS[found.batch_size] * (3.0 if number > 30 and found.batch_size == 64 else 1.0)
+            stopped = found.stop_above is not None and cost > found.stop_above
+            state = Status.STOPPED if stopped else Status.CONVERGED
+            trials.append(ended(number, found.batch_size, min(cost, found.stop_above or cost), state))
+        assert [trial.batch_size for trial in trials[-20:]].count(32) > 10
+
+    def test_a_person_goes_before_all(self):
+        """Pinned is pinned."""
+        found = asked([], pinned=128)
+        assert (found.batch_size, found.stage) == (128, Stage.PINNED)
+
+
+class TestValues:
+    @given(st.sampled_from(list(Status)), st.floats(0, 1e9), st.floats(0, 1e9))
+    def test_a_trial_there_and_back(self, status, joules, seconds):
+        """Through JSON."""
+        trial = Trial(3, 64, status, joules, seconds, 7.0, "V100")
+        assert Trial.from_dict(json.loads(json.dumps(trial.to_dict()))) == trial
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("batch_sizes", ()),
+            ("batch_sizes", (0, 32)),
+            ("default", 48),
+            ("max_power_w", 0.0),
+            ("max_power_w", math.inf),
+            ("beta", 1.0),
+            ("window", 0),
+            ("prior", {32: (100.0, 0.0)}),
+        ],
+    )
+    def test_a_spec_that_means_nothing(self, key, value):
+        """Names the key."""
+        with pytest.raises(ValueError, match="prior of batch size 32" if key == "prior" else key):
+            replace(SPEC, **{key: value})
+
+    @pytest.mark.parametrize("name", ["joules", "seconds", "epochs"])
+    def test_a_trial_that_means_nothing(self, name):
+        """As well."""
+        with pytest.raises(ValueError, match=f"{name} of a trial"):
+            Trial(1, 32, **{name: math.nan})
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(SIZES), st.sampled_from(list(Status)), st.floats(1.0, 1e4)), max_size=40),
+    st.floats(0.0, 1.0),
+    st.booleans(),
+)
+def test_of_any_history_there_is_an_answer(rows, eta, published):
+    """An allowed size, never one that is out while another is not, a finite limit, and the same answer again."""
+    trials = [Trial(n, size, status, cost, cost / 200.0) for n, (size, status, cost) in enumerate(rows, 1)]
+    spec = replace(SPEC, published=published)
+    found = asked(trials, spec, eta=eta)
+    assert found.batch_size in SIZES
+    assert found == asked(trials, spec, eta=eta)
+    assert found.stop_above is None or 0.0 < found.stop_above < math.inf
+    state = {arm.batch_size: arm.state for arm in found.arms}
+    if state[found.batch_size] == "out":
+        assert found.batch_size == spec.default

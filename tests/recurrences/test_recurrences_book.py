@@ -1,0 +1,249 @@
+"""Recurring jobs in the controller: each gets its trial, its joules and seconds are kept, and it ends as it did."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
+
+from controller_bench import OWNER, Bench
+
+from chase.client.messages import Said
+from chase.client.recurring import Recurring
+from chase.jobs import Job, JobRefused, Peer
+from zeus_core.batch_size import Status
+
+NIGHTLY = Recurring(batch_sizes=(32, 64, 128), default=64, target=0.8, max_epochs=10)
+OTHER = Peer(4242, 1)
+
+
+@pytest.fixture
+def open_bench(tmp_path):
+    """Benches on one database, one after the other."""
+    benches: list[Bench] = []
+
+    def make(**more: Any) -> Bench:
+        if benches:
+            benches[-1].close()
+        benches.append(Bench(tmp_path, **{"policy__without_signal": "speed-first", **more}))
+        benches[-1].controller.tick()
+        return benches[-1]
+
+    yield make
+    benches[-1].close()
+
+
+def begin(bench: Bench, number: int, **more: Any) -> Job:
+    wanted = {"name": "nightly", "recurring": NIGHTLY.to_dict(), **more}
+    return bench.register(0, job_id=f"{number:016x}", **wanted)
+
+
+def train(bench: Bench, job: Job, seconds: float, said: Said = Said(reached=True, epochs=4, metric=0.81)) -> None:  # noqa: B008
+    bench.run(seconds, step_s=5.0)
+    bench.controller.report(job.id, OWNER, job.units_done, said)
+
+
+def whole(bench: Bench, number: int, seconds: float, reason: str = "done", **more: Any) -> Job:
+    """One training, from its beginning to its end."""
+    job = begin(bench, number)
+    train(bench, job, seconds, **more)
+    bench.controller.end(job.id, OWNER, reason, job.units_done)
+    return job
+
+
+def trials(bench: Bench) -> list[Any]:
+    return bench.store.trials()
+
+
+class TestTrials:
+    def test_the_first_is_its_own_size(self, open_bench):
+        """The answer to the registration says which, and why; the database has it at once."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        told = bench.controller.trial(job)
+        assert (told["trial"]["number"], told["trial"]["batch_size"], told["stop"]) == (1, 64, "")
+        (row,) = trials(bench)
+        assert (row.status, row.batch_size, row.stage, row.job_id) == ("running", 64, "pruning", job.id)
+        assert row.max_power_w == 300.0
+        assert "eta 0.25: nothing is known of the grid" in row.reason
+        assert "trial-begun" in bench.codes()
+
+    def test_what_it_took_is_kept(self, open_bench):
+        """Joules as the ledger has them, and its seconds."""
+        bench = open_bench()
+        job = whole(bench, 1, 600.0)
+        (row,) = trials(bench)
+        assert (row.status, row.epochs, row.metric) == ("converged", 4, 0.81)
+        assert row.duration_s == pytest.approx(600.0)
+        assert row.energy_j == pytest.approx(job.energy_j)
+        assert row.ended_at is not None
+
+    def test_one_after_the_other(self, open_bench):
+        """The search goes on from recurrence to recurrence, and comes to the quicker size."""
+        bench, took = open_bench(), {32: 900.0, 64: 600.0, 128: 300.0}
+        for number in range(1, 16):
+            job = begin(bench, number)
+            train(bench, job, took[bench.controller.trial(job)["trial"]["batch_size"]])
+            bench.controller.end(job.id, OWNER, "done", job.units_done)
+        sizes = [row.batch_size for row in trials(bench)]
+        assert sizes[:3] == [64, 32, 128]
+        assert sizes[-5:] == [128] * 5
+
+    @pytest.mark.parametrize(
+        ("reason", "said", "status"),
+        [
+            ("done", Said(epochs=10, metric=0.5, reached=False), Status.FAILED),
+            ("failed: ValueError", Said(epochs=1), Status.FAILED),
+            ("failed: OutOfMemoryError", Said(), Status.OUT_OF_MEMORY),
+            ("killed by SIGKILL", Said(epochs=3), Status.LOST),
+            ("interrupted", Said(), Status.LOST),
+            ("failed: exit status 1", Said(epochs=4, reached=True), Status.CONVERGED),
+        ],
+    )
+    def test_as_it_ends(self, open_bench, reason, said, status):
+        """Well, badly, or by somebody's hand."""
+        bench = open_bench()
+        whole(bench, 1, 60.0, reason, said=said)
+        assert trials(bench)[0].status == status.value
+
+    def test_a_job_that_falls_silent_is_lost_and_blocks_nobody(self, open_bench):
+        """Its lease ends it; the next one tries its size."""
+        bench = open_bench()
+        begin(bench, 1)
+        bench.run(120.0, report=False)
+        assert trials(bench)[0].status == "lost"
+        job = begin(bench, 2)
+        assert bench.controller.trial(job)["trial"]["batch_size"] == 64
+
+    def test_the_size_in_force_counts(self, open_bench):
+        """A training that was faster than the service ran at its default: so it is written down."""
+        bench = open_bench()
+        whole(bench, 1, 60.0)
+        job = begin(bench, 2)
+        assert trials(bench)[1].batch_size == 32
+        train(bench, job, 60.0, Said(batch_size=64, epochs=2, reached=True))
+        bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert trials(bench)[1].batch_size == 64
+
+    def test_two_at_once(self, open_bench):
+        """The second runs the best that is known, and not the size that the first is trying."""
+        bench = open_bench(gpus=2)
+        whole(bench, 1, 60.0)
+        begin(bench, 2)
+        second = bench.register(1, job_id=f"{3:016x}", name="nightly", recurring=NIGHTLY.to_dict())
+        assert bench.controller.trial(second)["trial"]["stage"] == "concurrent"
+
+
+class TestStops:
+    def test_one_that_is_too_dear_is_told(self, open_bench):
+        """By its running cost at its own eta, and it is written down as that."""
+        bench = open_bench()
+        whole(bench, 1, 300.0)
+        job = begin(bench, 2)
+        train(bench, job, 500.0, Said(epochs=2))
+        assert not bench.controller.trial(job)["stop"]
+        train(bench, job, 500.0, Said(epochs=5))
+        assert "more than its limit" in bench.controller.trial(job)["stop"]
+        bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert trials(bench)[1].status == "stopped early"
+
+    def test_not_one_that_has_arrived(self, open_bench):
+        """However dear it was."""
+        bench = open_bench()
+        whole(bench, 1, 300.0)
+        job = begin(bench, 2)
+        bench.controller.report(job.id, OWNER, 1.0, Said(epochs=2, reached=True))
+        train(bench, job, 2000.0)
+        assert not bench.controller.trial(job)["stop"]
+
+
+class TestRestart:
+    def test_a_trial_goes_on(self, open_bench):
+        """The same number and size, and what it took before is not forgotten."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        train(bench, job, 300.0, Said(epochs=2))
+        first_j, at_s = job.energy_j, bench.clock.monotonic()
+        again = open_bench()
+        again.clock.advance(at_s)
+        back = begin(again, 1)
+        assert again.controller.trial(back)["trial"]["number"] == 1
+        train(again, back, 300.0)
+        again.controller.end(back.id, OWNER, "done", back.units_done)
+        (row,) = trials(again)
+        assert row.energy_j == pytest.approx(first_j + back.energy_j, rel=0.02)
+        assert row.duration_s == pytest.approx(600.0, rel=0.02)
+
+    def test_a_trial_whose_job_does_not_come_back_is_lost(self, open_bench):
+        """Found out when the next one begins."""
+        bench = open_bench()
+        begin(bench, 1)
+        again = open_bench()
+        again.run(120.0)
+        job = begin(again, 2)
+        assert [row.status for row in trials(again)] == ["lost", "running"]
+        assert again.controller.trial(job)["trial"]["batch_size"] == 64
+
+
+class TestPeople:
+    def test_pinned_and_let_go(self, open_bench):
+        """From the next training on."""
+        bench = open_bench()
+        whole(bench, 1, 60.0)
+        bench.controller.pin("nightly", OWNER, 128)
+        whole(bench, 2, 60.0)
+        assert (trials(bench)[1].batch_size, trials(bench)[1].stage) == (128, "pinned")
+        bench.controller.pin("nightly", OWNER, None)
+        whole(bench, 3, 60.0)
+        assert trials(bench)[2].stage == "pruning"
+
+    def test_reset(self, open_bench):
+        """The search begins anew, and what was tried stays in the database."""
+        bench = open_bench()
+        for number in (1, 2):
+            whole(bench, number, 60.0)
+        bench.controller.reset("nightly", OWNER)
+        job = begin(bench, 3)
+        assert bench.controller.trial(job)["trial"]["batch_size"] == 64
+        assert [row.number for row in trials(bench)] == [1, 2, 3]
+
+    def test_only_ones_own(self, open_bench):
+        """Root may, others may not."""
+        bench = open_bench()
+        whole(bench, 1, 60.0)
+        with pytest.raises(JobRefused, match="belongs to another user"):
+            bench.controller.pin("nightly", OTHER, 32)
+        bench.controller.pin("nightly", Peer(0, 1), 32)
+        with pytest.raises(JobRefused, match="no job 'daily' was trained here"):
+            bench.controller.reset("daily", OWNER)
+        with pytest.raises(JobRefused, match="runs at 32, 64, 128, not at 48"):
+            bench.controller.pin("nightly", OWNER, 48)
+
+    def test_two_users_jobs_of_one_name(self, open_bench):
+        """Are two jobs."""
+        bench = open_bench(gpus=2)
+        whole(bench, 1, 60.0)
+        other = bench.register(1, job_id="f" * 16, peer=OTHER, name="nightly", recurring=NIGHTLY.to_dict())
+        assert bench.controller.trial(other)["trial"]["number"] == 1
+
+    @pytest.mark.parametrize(
+        "wrong", [{"default": 48}, {"batch_sizes": []}, {"surprise": 1}, {"target": "x"}, {"batch_sizes": 7}]
+    )
+    def test_what_means_nothing_is_refused(self, open_bench, wrong):
+        """With the reason, before a job is made of it."""
+        bench = open_bench()
+        with pytest.raises(JobRefused, match="recurring"):
+            begin(bench, 1, recurring={**NIGHTLY.to_dict(), **wrong})
+        assert len(bench.controller.jobs) == 0
+
+    def test_other_sizes_from_now_on(self, open_bench):
+        """What was learnt of those that are still allowed is of use."""
+        bench = open_bench()
+        whole(bench, 1, 60.0)
+        changed = {**NIGHTLY.to_dict(), "batch_sizes": (64, 256), "default": 64}
+        job = begin(bench, 2, recurring=changed)
+        assert bench.controller.trial(job)["trial"]["batch_size"] == 256
