@@ -3,15 +3,15 @@
     CHASE_DATA=... python benchmarks/zeus_nsdi23.py [--seeds 20] [--quick] [--out FOLDER]
 
 A recurrence draws one of the traced trainings of its batch size (``summary_train.csv``, epochs to the target) and runs
-each epoch at the power limit of least cost (``summary_power_GPU.csv``), as the published simulator does: eta 0.5, beta 2,
-2 |B| |P| recurrences, a training that is ended early or does not reach the target within the paper's number of epochs is
-tried again, up to 20 times, and what it took counts to its recurrence. Measuring the limits of a size takes part of its
-first epoch and is not charged (papers B.2: 0.01 to 0.6 % of a training).
+each epoch at the power limit of least cost (``summary_power_GPU.csv``), as the published simulator does: eta 0.5, beta
+2, 2 |B| |P| recurrences. A training that is ended early, or does not reach the target within the paper's number of
+epochs, is tried again, up to 20 times, and what it took counts to its recurrence. Measuring the limits of a size takes
+part of its first epoch and is not charged (by the paper 0.01 to 0.6 % of a training).
 
-1. The energy of the best fixed batch size and limit, against the job's own at full power (papers B.6, F 10).
+1. The energy of the best fixed batch size and limit, against the job's own at full power.
 2. Energy of the last five recurrences against the job's own at full power: geometric mean over the six workloads
-   (F 11, 12), for the paper's search as it is in ``zeus_core.batch_size`` and for ours; and of all recurrences together,
-   exploring included, against the published simulator's figures (upstream.md 2.5).
+   for the paper's search as it is in ``zeus_core.batch_size`` and for ours; and of all recurrences
+   together, exploring included, against the published simulator's figures.
 3. With the costs changing in the middle, and with three recurrences at once.
 
 Exit status 1 when a claim is missed.
@@ -59,12 +59,12 @@ JOBS = (
     Job("cifar100", "adadelta", 1024, 0.6, 100),
     Job("movielens-1m", "adam", 1024, 0.41, 100),
 )
-# Per cent of energy saved by the best of batch size and limit on a V100 (papers B.6).
+# Per cent of energy saved by the best of batch size and limit on a V100 .
 JOINT = dict(zip((job.name for job in JOBS), (42.8, 27.6, 21.2, 23.8, 74.7, 66.6), strict=True))
 # At the job's own learning rate only its own batch size is left.
 ONE_RATE = "sentiment140"
-# The published simulator: geometric mean over workloads of the energy of the last five (papers B.6), and per cent of
-# energy of all recurrences on a V100 (upstream.md 2.5).
+# The published simulator: geometric mean over workloads of the energy of the last five , and per cent of
+# energy of all recurrences on a V100.
 LAST_FIVE = {"v100": 0.551, "a40": 0.539, "rtx6000": 0.540, "p100": 0.582}
 TOLERANCE = 0.03
 CUMULATIVE = {
@@ -169,14 +169,14 @@ class Took:
 
 
 def simulate(work: Workload, seed: int, *, published: bool, at_once: int = 1, drift: bool = False) -> list[Took]:
-    """All recurrences; ``at_once`` of them overlap. With ``drift`` epochs of the smaller half of sizes treble midway."""
+    """All recurrences, ``at_once`` of them together; with ``drift`` the smaller half of sizes treble epochs midway."""
     chance = np.random.default_rng([seed, 7])
     spec = Spec(
         batch_sizes=tuple(work.epochs),
         default=work.default,
         max_power_w=work.max_power_w,
         beta=BETA,
-        window=10 if drift or not published else None,
+        window=20 if not published else 10 if drift else None,
         seed=seed,
         published=published,
     )
@@ -185,8 +185,7 @@ def simulate(work: Workload, seed: int, *, published: bool, at_once: int = 1, dr
     count = work.recurrences
     for first in range(0, count, at_once):
         changed = drift and first >= count // 2
-        for _ in range(min(at_once, count - first)):
-            took.append(Took(0.0, 0.0, 0.0))
+        took.extend([Took(0.0, 0.0, 0.0)] * min(at_once, count - first))
         waiting = list(range(first, len(took)))
         for _ in range(RETRIES + 1):
             begun = [(i, *begin(spec, work, trials)) for i in waiting]

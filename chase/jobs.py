@@ -395,7 +395,10 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
     Another name, unit, profile or choice of batch sizes makes another frontier, and what was known is let go.
     """
     if wanted.units != job.units:
+        job.units_done = wanted.units_done  # of other things, so it may be less
         job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)
+        if job.account is not None:
+            job.account.units = job.units_done
     levers = (wanted.batch_size, set(wanted.batch_sizes) - job.out)
     said = (wanted.name, wanted.units, wanted.profile, *levers)
     if said != (job.name, job.units, job.profile, job.batch_size, {*job.batch_sizes}):

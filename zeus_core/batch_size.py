@@ -28,7 +28,7 @@ What is otherwise than in the paper, but for ``published`` specs:
   which made upstream's belief certain for ever.
 - One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
   so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
-- Of sizes whose drawn costs lie within one standard deviation of the least, the one of least energy is tried: on equal
+- Of sizes whose drawn costs lie within two standard deviations of the least, the one of least energy is tried: on equal
   cost less energy wins, as among power limits (``selectors``).
 - The limit of a training is beta times the mean cost of the best arm among what was seen lately, and never less than
   the best arm's own scatter allows; no limit at all after two trainings in a row were ended by it, since then
@@ -56,6 +56,7 @@ _GUESS_COUNTS = 1.0
 _LEAST_SPREAD = 0.01
 _WALK = 1.8
 _SURE = 4.0
+_EQUAL = 2.0
 _PATIENCE = 2  # times that a size may be lost, or fail, before it is given up
 
 
@@ -124,7 +125,7 @@ class Spec:
     default: int
     max_power_w: float
     beta: float | None = 2.0
-    window: int | None = 10
+    window: int | None = 20
     seed: int = 1
     prior: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     published: bool = False
@@ -368,7 +369,7 @@ class _Search:
         least = min(drawn, key=drawn.__getitem__)
         if self.spec.published:
             return least
-        near = [size for size, cost in drawn.items() if cost <= drawn[least] + beliefs[least][1]]
+        near = [size for size, cost in drawn.items() if cost <= drawn[least] + _EQUAL * beliefs[least][1]]
         return min(near, key=lambda size: float(np.mean([joules for _, joules in self._both[size]])))
 
     def _beliefs(self) -> dict[int, tuple[float, float]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from chase.errors import ChaseError
 DIRECTORY_VARIABLE = "CHASE_JOB_DIR"
 ADVICE = "advice.json"
 COUNT = ".count.json"
+STEPS = ".steps.json"  # of a process that does not count by itself
 OFTEN_S = 1.0  # looking at a file costs nothing, so a process inside need not wait for the next report
 
 
@@ -43,6 +45,8 @@ class InsideLink:
         self._terms = terms
         self._name = name
         self._said = said
+        if (steps := sys.modules.get("_chase_steps")) is not None:
+            steps.silence()  # this process counts by itself
 
     def exchange(self) -> Answer:
         try:

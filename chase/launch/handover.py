@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from chase.client.inside import ADVICE, COUNT, OFTEN_S, read, write
+from chase.client.inside import ADVICE, COUNT, OFTEN_S, STEPS, read, write
 from chase.client.messages import Answer, Said, Terms, number, text
 from chase.errors import ChaseError
 
@@ -51,8 +51,13 @@ class Handover:
         return cls(Path(tempfile.mkdtemp(prefix="chase-job-")))
 
     def gather(self) -> Count:
-        """The sum over all processes that count in the unit of the first of them, and what that one said of the job."""
-        counts = list(self._counts())
+        """The sum over all processes that count in the unit of the first of them, and what that one said of the job.
+
+        Where none counts by itself, of those whose optimizer steps are counted (``inject/sitecustomize.py``).
+        """
+        counts = list(self._counts(COUNT))
+        if not counts and self._first is None:
+            return self._steps()
         self._first = self._first or next(iter(counts), None)
         if self._first is None:
             return Count(0.0, Terms())
@@ -81,9 +86,16 @@ class Handover:
             if not gone.exists():
                 return
 
-    def _counts(self) -> Iterator[Count]:
+    def _steps(self) -> Count:
+        """One after the other, as the commands of a script: their sum."""
+        counts = list(self._counts(STEPS))
+        return (
+            replace(counts[0], units_done=sum(count.units_done for count in counts)) if counts else Count(0.0, Terms())
+        )
+
+    def _counts(self, suffix: str) -> Iterator[Count]:
         # Not "*": for pathlib that is also the hidden file that is still being written beside the one it replaces.
-        for path in sorted(self.directory.glob(f"[!.]*{COUNT}"), key=lambda path: path.name):
+        for path in sorted(self.directory.glob(f"[!.]*{suffix}"), key=lambda path: path.name):
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
                 said = Said.from_dict({key.removeprefix("now_"): data[key] for key in data if key.startswith("now_")})

@@ -27,6 +27,8 @@ from chase.launch.handover import Handover
 from chase.launch.summary import lines
 
 SOCKET_VARIABLE = "CHASE_SOCKET"
+INSTRUMENT_VARIABLE = "CHASE_INSTRUMENT"
+_INJECT = Path(__file__).with_name("inject")
 _LONGEST_NAME = 200  # that the service takes
 
 
@@ -93,7 +95,7 @@ class _Launch:
 
     def _inner(self, job_id: str, handover: Handover) -> dict[str, str]:
         return {
-            **self.env,
+            **instrumented(self.env),
             ID_VARIABLE: job_id,
             DIRECTORY_VARIABLE: str(handover.directory),
             SOCKET_VARIABLE: str(self.socket or unixhttp.default_socket(self.env)),
@@ -111,6 +113,13 @@ class _Launch:
             socket=self.socket,
             env=self.env,
         )
+
+
+def instrumented(env: Mapping[str, str]) -> dict[str, str]:
+    """With our folder in front of PYTHONPATH, unless its owner does not want that (``inject/sitecustomize.py``)."""
+    if env.get(INSTRUMENT_VARIABLE) == "0":
+        return dict(env)
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(_INJECT), env.get("PYTHONPATH", ""))))}
 
 
 class LauncherLink:

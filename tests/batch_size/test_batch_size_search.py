@@ -95,9 +95,9 @@ class TestSampling:
 
     def test_draws_are_not_correlated(self):
         """Upstream drew each arm from a generator of its own, seeded by the second: all arms had one and the same z."""
-        told = history((32, 100.0), (16, 100.0), (64, 100.0), (128, 100.0), (8, Status.FAILED))
-        wide = replace(SPEC, prior=dict.fromkeys(SIZES, (100.0, 50.0)))
-        chosen = {asked(told, wide, number=number).batch_size for number in range(6, 60)}
+        rounds = [(size, cost) for cost in (98.0, 102.0) for size in (32, 16, 64, 128)]
+        told = history(*rounds, (8, Status.FAILED), (8, Status.FAILED))
+        chosen = {asked(told, PAPER, number=number).batch_size for number in range(11, 80)}
         assert chosen == {16, 32, 64, 128}
 
     def test_the_same_question_has_the_same_answer(self):
