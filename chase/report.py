@@ -15,7 +15,7 @@ from chase.figures import change, count, duration, energy, grams, grams_about, m
 
 if TYPE_CHECKING:
     from chase.accounting import JobSummary
-    from chase.client.messages import Summary
+    from chase.client.summary import Summary
     from chase.records import IntervalRecord, JobRecord
     from chase.store import Reader
     from zeus_core.frontier import Frontier

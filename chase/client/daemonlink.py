@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from chase import unixhttp
-from chase.client.messages import MAX_BYTES, Advice, Answer, Said, Summary, Terms, number
+from chase.client.messages import MAX_BYTES, Advice, Answer, Said, Terms, number
 from chase.client.placement import Placement, place
 from chase.client.reporter import logger
+from chase.client.summary import Summary
 from chase.errors import ChaseError
 
 _SHORTEST_S, _LONGEST_S = 0.02, 60.0

@@ -13,27 +13,26 @@ that dies, the training goes on as if there were none; when there is one again, 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat
 
 from chase.client.counter import MOST, Counter
-from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
-from chase.client.messages import Advice, Said, Summary, Terms, Trial
-from chase.client.recurring import Recurring
-from chase.client.reporter import Link, Reporter
+from chase.client.messages import Advice, Said, Terms, Trial
+from chase.client.reporter import Reporter
 
+TYPE_CHECKING = False  # typing itself is a tenth of what this package costs a training process
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any, Literal, Self, SupportsFloat
 
+    from chase.client.recurring import Recurring
+    from chase.client.reporter import Link
+    from chase.client.summary import Summary
     from chase.clock import Clock
-    from zeus_core.frontier import Setting
+    from zeus_core.setting import Setting
 
 logger = logging.getLogger("chase.client")
 
@@ -104,7 +103,7 @@ class Job:
         self._said = Said(batch_size)
         self._epochs = 0
         self._gpus = None if gpus is None else _listed(gpus)
-        self._socket = None if socket is None else Path(socket)
+        self._socket = None if socket is None else os.fspath(socket)
         self._clock = clock
         self._count = Counter()
         self._own = self._count.own
@@ -270,7 +269,9 @@ class Job:
     def _link(self) -> Link | None:
         if self._env.get(ID_VARIABLE):
             return self._inside()
-        from chase.client.daemonlink import DaemonLink  # http.client is not paid for by who only imports this module
+        from pathlib import Path  # neither of these is paid for by who only imports this module
+
+        from chase.client.daemonlink import DaemonLink
 
         return DaemonLink(
             job_id=self.id,
@@ -280,11 +281,15 @@ class Job:
             terms=self._terms,
             said=lambda: self._said,
             gpus=self._gpus,
-            socket=self._socket,
+            socket=None if self._socket is None else Path(self._socket),
             env=self._env,
         )
 
     def _inside(self) -> Link | None:
+        from pathlib import Path
+
+        from chase.client.inside import DIRECTORY_VARIABLE, InsideLink
+
         directory = self._env.get(DIRECTORY_VARIABLE)
         if not directory:
             logger.warning("%s is set but %s is not: job %s gets no count", ID_VARIABLE, DIRECTORY_VARIABLE, self.id)
@@ -377,12 +382,16 @@ def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:
 
 def _plain(policy: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that no later change of the caller's reaches. Raises for what JSON cannot carry."""
+    import json
+
     plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False, default=_time))
     return plain
 
 
 def _time(value: object) -> str:
     """Of a deadline, as text."""
+    from datetime import datetime
+
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"a policy is sent as JSON, which has no {type(value).__name__}")

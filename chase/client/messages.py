@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 from chase.errors import ChaseError
-from zeus_core.frontier import Setting
+from zeus_core.setting import Setting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_BYTES = 64 * 1024
-# A marginal intensity, and a price, may be negative; and more may be used than at full power.
-_SIGNED = frozenset(
-    {
-        *("slowdown", "grams", "reference_grams", "cost", "reference_cost"),
-        *("saved_grams", "efficiency_grams", "timing_grams"),
-    }
-)
-_MOST = 1e15  # far beyond any watt, second or count that is meant
+MOST = 1e15  # far beyond any watt, second or count that is meant
 _MOST_SIZES = 64
 _SHOWN = 60  # characters of a wrong value in an error
 
@@ -91,7 +87,7 @@ class Said:
             _whole(data, "batch_size"),
             _sizes(data, "impossible") or (),
             _whole(data, "epochs"),
-            number(data, "metric", low=-_MOST),
+            number(data, "metric", low=-MOST),
             None if reached is None else reached is True,
             number(data, "agreed_w", low=1.0, high=1e6),
         )
@@ -171,44 +167,7 @@ class Answer:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a job cost, by the service's account. None is not known.
-
-    The reference is the same units at full power: the point measured at the limit that was found. What was saved of
-    its grams is efficiency and timing (``chase.accounting``).
-    """
-
-    energy_j: float | None = None
-    host_energy_j: float | None = None
-    grams: float | None = None
-    cost: float | None = None
-    currency: str | None = None
-    seconds: float | None = None
-    units: float | None = None
-    method: str | None = None
-    reference_energy_j: float | None = None
-    reference_host_energy_j: float | None = None
-    reference_grams: float | None = None
-    reference_cost: float | None = None
-    slowdown: float | None = None
-    saved_grams: float | None = None
-    saved_grams_sd: float | None = None
-    efficiency_grams: float | None = None
-    timing_grams: float | None = None
-    decisions: float | None = None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Summary:
-        numbers = {
-            f.name: number(data, f.name, low=-_MOST if f.name in _SIGNED else 0.0)
-            for f in fields(cls)
-            if f.name not in {"method", "currency"}
-        }
-        return cls(**numbers, method=text(data, "method"), currency=text(data, "currency"))
-
-
-def number(data: Mapping[str, Any], key: str, *, low: float = 0.0, high: float = _MOST) -> float | None:
+def number(data: Mapping[str, Any], key: str, *, low: float = 0.0, high: float = MOST) -> float | None:
     """A finite number within bounds, or None where there is none. Raises ``ChaseError`` for anything else."""
     value = data.get(key)
     if value is None:

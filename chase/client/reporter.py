@@ -11,26 +11,31 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
-from chase.client.messages import Answer, Summary
-from chase.clock import Clock, SystemClock
+from chase.client.messages import Answer
 from chase.errors import ChaseError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from chase.client.summary import Summary
+    from chase.clock import Clock
+
+    class Link(Protocol):
+        """Whom a job reports to. Both calls may raise ``ChaseError``, and neither blocks for more than some seconds."""
+
+        patience_s: float
+        """The longest wait between two tries."""
+
+        def exchange(self) -> Answer:
+            """Say how far the job is, hear what is wanted of it."""
+            ...
+
+        def end(self, reason: str) -> Summary | None: ...
+
+
 logger = logging.getLogger("chase.client")
-
-
-class Link(Protocol):
-    """Whom a job reports to. Both calls may raise ``ChaseError``, and neither blocks for more than some seconds."""
-
-    patience_s: float
-    """The longest wait between two tries."""
-
-    def exchange(self) -> Answer:
-        """Say how far the job is, hear what is wanted of it."""
-        ...
-
-    def end(self, reason: str) -> Summary | None: ...
 
 
 class Reporter:
@@ -41,7 +46,7 @@ class Reporter:
     def __init__(self, link: Link, *, clock: Clock | None = None, chance: Callable[[], float] | None = None) -> None:
         self.answer = Answer()
         self._link = link
-        self._clock: Clock = clock or SystemClock()
+        self._clock = clock
         self._chance = chance or _chance
         self._closing = threading.Event()
         self._heard = threading.Condition()
@@ -74,12 +79,16 @@ class Reporter:
         return self._summary
 
     def _run(self) -> None:
-        while not self._clock.wait(self._closing, self._exchange()):
+        while not self._wait(self._exchange()):
             pass
         try:
             self._summary = self._link.end(self._reason)
         except Exception as error:  # noqa: BLE001 - the training has ended well whatever happens here
             logger.info("the job's end could not be told: %s", error)
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether it is to close by then."""
+        return self._closing.wait(seconds) if self._clock is None else self._clock.wait(self._closing, seconds)
 
     def _exchange(self) -> float:
         """One exchange; the seconds to wait until the next."""

@@ -19,8 +19,9 @@ from chase import unixhttp
 from chase.client.daemonlink import DaemonLink
 from chase.client.inside import DIRECTORY_VARIABLE
 from chase.client.job import CLOSE_S, ID_VARIABLE
-from chase.client.messages import Answer, Summary, Terms
+from chase.client.messages import Answer, Terms
 from chase.client.reporter import Reporter, logger
+from chase.client.summary import Summary
 from chase.launch import foreground
 from chase.launch.foreground import Ended, Held
 from chase.launch.handover import Handover

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chase.client.messages import Summary
+from chase.client.summary import Summary
 from chase.figures import count, duration, energy, grams, money
 from chase.report import against_full_power, parts
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.client.messages import Advice, Summary, Terms, number, text
+from chase.client.messages import Advice, Terms, number, text
+from chase.client.summary import Summary
 from chase.errors import ChaseError
 from zeus_core.frontier import Setting
 

@@ -209,7 +209,7 @@ def test_what_a_killed_process_had_written_is_kept(running, daemon, a_little_tor
         o = Optimizer()
         for _ in range(12): o.step()
         where = os.environ["CHASE_JOB_DIR"]
-        while not any(name.endswith(".steps.json") for name in os.listdir(where)): time.sleep(0.01)
+        while not any(name[0] != "." for name in os.listdir(where) if name.endswith(".steps.json")): time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     path = os.pathsep.join((str(a_little_torch), str(Path(__file__).parents[2])))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.client.messages import Summary
+from chase.client.summary import Summary
 from chase.figures import count, duration, energy, grams, grams_about, money, small_grams
 from chase.launch.summary import lines
 
