@@ -50,7 +50,8 @@ def walk(spec: Spec, costs: dict[int, float | Status], count: int) -> list[int]:
 class TestPruning:
     def test_as_in_the_paper(self):
         """Algorithm 3: the default, down to the first failure, up to the first; again among those that remain, from
-        the cheapest of them."""
+        the cheapest of them.
+        """
         costs = {**COSTS, 8: Status.FAILED, 128: Status.FAILED}
         assert walk(PAPER, costs, 8) == [32, 16, 8, 64, 128, 64, 32, 16]
         after = history(*((size, costs[size]) for size in (32, 16, 8, 64, 128, 64, 32, 16)))
