@@ -99,7 +99,7 @@ def recurrences() -> None:
 @click.argument("name", required=False)
 @click.option(
     "--eta",
-    type=click.FloatRange(0.0, 1.0),
+    type=options.Number(min=0.0, max=1.0),
     default=0.5,
     show_default=True,
     help="Weight of energy against time: 0 is time alone, 1 energy alone.",
