@@ -6,10 +6,11 @@ BIN     = $(VENV)/bin
 BENCHMARKS = step_cost store footprint power_cap plan
 SHELL   = /bin/bash
 
-.PHONY: help demo test fuzz lint bench gpu-check clean
+.PHONY: help demo test integrations fuzz lint bench gpu-check clean
 help:
 	@echo "make demo       the main job, offline, on simulated GPUs"
 	@echo "make test       all tests"
+	@echo "make integrations  the tests with Hugging Face's Trainer as well, 170 MB more"
 	@echo "make fuzz       the property tests, with thousands of new examples each"
 	@echo "make lint       ruff, mypy --strict, import contracts"
 	@echo "make bench      every claim of the README, measured"
@@ -30,6 +31,9 @@ demo: $(VENV)/.core
 	$(BIN)/chase demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+integrations: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[integrations]'
+	$(BIN)/python -m pytest tests/integrations
 fuzz: $(VENV)/.dev
 	CHASE_HYPOTHESIS=fuzz $(BIN)/python -m pytest -m "not slow" --timeout 3600
 lint: $(VENV)/.dev
