@@ -29,7 +29,7 @@ pytest.importorskip("torch")
 TRAINER = Path(__file__).with_name("trainer.py")
 OWN, FULL_W, LOW_W = 16, 275.0, 150.0
 # Clean hours are for the large batch at full power, dirty ones for the small one at little.
-DIGITS, TEXT = ("--model", "digits", "--epochs", "7"), ("--model", "text", "--epochs", "16")
+DIGITS, TEXT = ("--model", "digits", "--epochs", "5"), ("--model", "text", "--epochs", "12")
 POINTS = ((FULL_W, 32, 0.010, 2.6), (FULL_W, 16, 0.011, 2.7), (LOW_W, 16, 0.016, 1.7), (LOW_W, 8, 0.017, 1.5))
 
 
@@ -55,7 +55,7 @@ def start(node: Node, *, ranks: int = 1, gpus: int = 1) -> None:
 
 
 def launch(node: Node, out: Path, *flags: str, name: str = "train") -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(TRAINER), str(out), "--step-s", "0.003", *flags]
+    command = [sys.executable, str(TRAINER), str(out), "--step-s", "0.004", *flags]
     argv = [sys.executable, "-m", "chase", "exec", "--name", "train", "--gpus", "0", "--", *command]
     return node.spawn(argv, name)
 
@@ -94,7 +94,7 @@ def test_changes_mid_run_and_comes_to_the_same(make_training_node, tmp_path, mod
     start(node)
     process = launch(node, out, *flags)
     until(lambda: b"begins" in node.said("train"), "the training begins", 60)
-    swing(node, process, 0.7)
+    swing(node, process, 0.5)
     assert process.returncode == 0, node.said("train").decode()
     (ours,), (theirs,) = json.loads(out.read_text()), fixed(*flags)
     assert {size for _, size in ours["changes"]} >= {8, 32}
@@ -111,11 +111,11 @@ def test_changes_mid_run_and_comes_to_the_same(make_training_node, tmp_path, mod
 def test_with_a_learning_rate_rule_it_learns_as_well(make_training_node, tmp_path):
     """Other global batches at the square root's rate: over five seeds the accuracy is within what seeds make of it."""
     node, out = make_training_node(), tmp_path / "out.json"
-    flags = ["--epochs", "5", "--seeds", "1", "2", "3", "4", "5"]
+    flags = ["--epochs", "3", "--seeds", "1", "2", "3", "4", "5"]
     start(node)
     process = launch(node, out, *flags, "--rule", "sqrt")
     until(lambda: b"begins" in node.said("train"), "the training begins", 60)
-    swing(node, process, 0.8)
+    swing(node, process, 0.5)
     assert process.returncode == 0, node.said("train").decode()
     ours, theirs = json.loads(out.read_text()), fixed(*flags)
     assert sum(len(run["changes"]) for run in ours) >= 5
@@ -140,7 +140,7 @@ def test_killed_and_resumed(make_training_node, tmp_path):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     process = launch(node, out, *flags)
-    swing(node, process, 0.7)
+    swing(node, process, 0.5)
     assert process.returncode == 0, node.said("train").decode()
     (ours,), (theirs,) = json.loads(out.read_text()), fixed(*DIGITS)
     assert ours["each_once"]
@@ -184,7 +184,7 @@ class TestTwoNodes:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         torchrun = ["torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
-        command = [str(TRAINER), str(out), "--step-s", "0.003", *flags]
+        command = [str(TRAINER), str(out), "--step-s", "0.004", *flags]
         processes = []
         for rank, node in enumerate(nodes):
             place = ["--node-rank", str(rank), "--master-port", str(port)]
@@ -202,7 +202,7 @@ class TestTwoNodes:
         until(lambda: all(len(node.status()["jobs"]) == 1 for node in nodes), "both services know it", 30)
         nodes[0].grid(DIRTY)
         until(lambda: all(node.limits == [LOW_W, LOW_W] for node in nodes), "all four cards are at one limit", 30)
-        swing(nodes[0], processes[0], 0.7)
+        swing(nodes[0], processes[0], 0.5)
         for node, process in zip(nodes, processes, strict=True):
             assert process.wait(60) == 0, node.said("train").decode()
         ranks = [json.loads(out.with_name(f"{out.name}.{rank}").read_text())[0] for rank in range(4)]
