@@ -396,6 +396,7 @@ class Controller:
             return self._decide(job, known, outlook)
         except Exception as error:  # noqa: BLE001  whatever it is, it must not cost the other jobs their tick
             self._at_fault(job, error)
+            job.standing = None
             fault = f"a fault in its figures ({type(error).__name__}: {error})"
             progress = job.progress(outlook.at)  # what was spent is known again after a restart
             given = PolicyInput(frontier=None, rules=job.rules, barred=fault, progress=progress)

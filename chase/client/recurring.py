@@ -49,6 +49,8 @@ class Recurring:
             raise ValueError(f"{text}, not {list(self.batch_sizes)!r}")
         if self.default not in self.batch_sizes:
             raise ValueError(f"default must be one of batch_sizes {list(self.batch_sizes)!r}, not {self.default!r}")
+        if not isinstance(self.higher_is_better, bool):
+            raise TypeError(f"higher_is_better must be true or false, not {self.higher_is_better!r}")
         if not math.isfinite(self.target):
             raise ValueError(f"target must be a finite number, not {self.target!r}")
         if not 1 <= self.max_epochs <= _MOST_EPOCHS:

@@ -1,4 +1,4 @@
-"""The least carbon (or money) for the rest of a job within an allowed slowdown, by a plan made anew at every tick.
+"""The least carbon (or money) for the rest of a job within an allowed slowdown, by a plan made ever anew.
 
 Notation:
 

@@ -220,13 +220,14 @@ class TestRecurring:
             ("target", math.nan, ValueError),
             ("max_epochs", 0, ValueError),
             ("max_epochs", True, TypeError),
+            ("higher_is_better", "yes", TypeError),
             ("beta", 1.0, ValueError),
             ("beta", math.inf, ValueError),
         ],
     )
     def test_what_means_nothing_names_its_key(self, key, value, error):
         """And the value."""
-        name = "batch" if key == "batch_sizes" else "whole" if error is TypeError else key
+        name = {"batch_sizes": "batch", "default": "default|whole", "max_epochs": "max_epochs"}.get(key, key)
         with pytest.raises(error, match=name):
             dataclasses.replace(NIGHTLY, **{key: value})
 

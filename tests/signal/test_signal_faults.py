@@ -58,7 +58,9 @@ def test_a_source_with_a_strange_error_comes_back(make, clock, events):
     assert grid.outlook().now.g_per_kwh == 180.0
 
 
-@pytest.mark.parametrize("answer", [None, 7, [None], ["text"], [{"g_per_kwh": 1}], object()], ids=repr)
+@pytest.mark.parametrize(
+    "answer", [None, 7, [None], ["text"], [{"g_per_kwh": 1}], pytest.param(object(), id="an object")], ids=repr
+)
 @pytest.mark.parametrize("method", ["observe", "forecast"])
 def test_an_answer_that_is_no_series_moves_on(make, events, answer, method):
     """What a provider gives is looked at before it is taken in."""
