@@ -100,6 +100,9 @@ def exec_(
 
     The GPUs are those that the environment shows (CUDA_VISIBLE_DEVICES) unless --gpus names others. Where no service
     answers, that is said and the command runs all the same.
+
+    The optimizer steps of a PyTorch training are counted without a change to it, unless it counts by itself
+    (chase.client.Job). CHASE_INSTRUMENT=0 turns that off.
     """
     wishes = {
         "name": policy,
