@@ -4,6 +4,8 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 # The others in benchmarks/ write data files from real measurements and need CHASE_DATA.
 BENCHMARKS = step_cost store footprint power_cap plan
+# Processes that share the tests: half of what they do is to wait for real processes, so two are busy on two cores.
+WORKERS ?= 2
 SHELL   = /bin/bash
 
 .PHONY: help demo test integrations fuzz lint bench gpu-check clean
@@ -30,7 +32,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.core
 	$(BIN)/chase demo
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 integrations: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[integrations]'
 	$(BIN)/python -m pytest tests/integrations
