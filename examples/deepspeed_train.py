@@ -31,11 +31,15 @@ def main() -> None:
     )
     with Job("deepspeed-linear", units="samples", total_units=EPOCHS * SAMPLES) as job:
         for _ in range(EPOCHS):
+            left = SAMPLES
             for inputs, targets in loader:
                 loss = nn.functional.mse_loss(engine(inputs.to(engine.device)), targets.to(engine.device))
                 engine.backward(loss)
                 engine.step()
-                job.step(len(inputs) * engine.world_size)
+                # Of all ranks that share the data, without what fills up the last batch.
+                seen = min(len(inputs) * engine.dp_world_size, left)
+                left -= seen
+                job.step(seen)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
 """For the Trainer of Hugging Face's transformers:
 
     callback = ChaseCallback("bert-qa", region="gb")
-    trainer = Trainer(..., callbacks=[callback])
-    trainer.train()
+    with callback.attach(trainer):
+        trainer.train()
 
-It counts samples, and knows how many there will be. ``callback.attach(trainer)`` instead of ``callbacks=`` puts it in
-front of the Trainer's own reporters, so that they log ``chase/*`` as well; otherwise only the progress bar shows them.
-The Trainer tells no callback of an exception: then the job ends when the process does.
+It counts samples, and knows how many there will be. ``attach`` puts it in front of the Trainer's own reporters, so
+that they log ``chase/*`` with each loss; with ``Trainer(callbacks=[callback])`` only the progress bar shows them. The
+Trainer tells no callback of an exception: with the block the job ends there, without it when the process does.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sized
 from typing import Any
 
-from chase.integrations.loop import TrainingLoop
+from chase.integrations.loop import Samples, TrainerHooks, quietly
 
 try:
     from transformers import TrainerCallback
@@ -21,38 +23,64 @@ except ImportError as error:
     raise ImportError("chase.integrations.huggingface needs transformers: pip install transformers") from error
 
 
-class ChaseCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]  # without transformers it is Any
-    """``name`` and ``arguments`` as for ``chase.client.Job``."""
-
-    def __init__(self, name: str, **arguments: Any) -> None:
-        self.loop = TrainingLoop(name, **arguments)
+class ChaseCallback(TrainerHooks, TrainerCallback):  # type: ignore[misc,unused-ignore]  # without transformers it is Any
+    """With a ``chase.client.Job``, or the name and arguments of one (``TrainingLoop``)."""
 
     def attach(self, trainer: Any) -> ChaseCallback:
-        """Before all other callbacks of ``trainer``, which log what it adds."""
-        trainer.callback_handler.callbacks.insert(0, self)
+        """Before all other callbacks of ``trainer``, which log what it adds; once, however often it is called."""
+        callbacks = trainer.callback_handler.callbacks
+        callbacks[:] = [self, *(each for each in callbacks if each is not self)]
         return self
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    @quietly
+    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
         del control
         self.loop.end("begun anew")  # one whose end was never told
-        samples = args.train_batch_size * args.gradient_accumulation_steps * max(1, args.world_size)
-        self.loop.begin(step=state.global_step, samples=samples, last_step=state.max_steps or None)
+        self.loop.begin(
+            step=state.global_step,
+            samples=_samples(args, train_dataloader),
+            last_step=state.max_steps or None,
+            local_rank=args.local_process_index,
+            level=args.get_process_log_level(),
+        )
 
+    @quietly
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         del args, control
-        self.loop.reached(state.global_step)
+        self.reached(state.global_step)
 
+    @quietly
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """The last step of an epoch need not be told on its own."""
         del args, control
-        self.loop.reached(state.global_step)
+        self.reached(state.global_step)
 
+    @quietly
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Only with a loss: the others are what ``evaluate`` and ``train`` return to their caller."""
         del args, state, control
-        if logs is not None:
+        if logs is not None and "loss" in logs:
             logs.update(self.loop.scalars())
 
+    @quietly
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         del args, control
-        self.loop.reached(state.global_step)
+        self.reached(state.global_step)
         self.loop.end()
+
+
+def _samples(args: Any, loader: Any) -> Samples:
+    rows = _length(getattr(loader, "dataset", None))
+    microbatch = int(args.train_batch_size) * max(1, int(args.world_size))
+    if rows is not None:  # then the loader knows better: a size found by trial, ranks that share a batch
+        with contextlib.suppress(Exception):
+            microbatch = int(loader.total_batch_size)
+    return Samples.of(microbatch, int(args.gradient_accumulation_steps), _length(loader), rows)
+
+
+def _length(sized: Sized | None) -> int | None:
+    """None for what has none, which some tell only when they are asked."""
+    try:
+        return None if sized is None else len(sized)
+    except Exception:  # noqa: BLE001
+        return None

@@ -15,7 +15,8 @@ from daemon_peer import PeerDaemon
 
 @pytest.fixture
 def service(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PeerDaemon]:
-    for name in ("CHASE_JOB_ID", "CHASE_JOB_DIR", "LOCAL_RANK", "SLURM_LOCALID"):
+    names = ["CHASE_JOB_ID", "CHASE_JOB_DIR", "CHASE_JOB_GPUS", "CUDA_VISIBLE_DEVICES"]
+    for name in [*names, "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHASE_SOCKET", str(place / "chase.sock"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
