@@ -22,7 +22,7 @@ from chase.outlook import Outlook
 from chase.records import RecurrenceRecord, TrialRecord
 from chase.recurring_eta import eta_of
 from chase.store import Store
-from zeus_core.batch_size import Proposal, Spec, Status, Trial, cost_of, propose
+from zeus_core.batch_size import Proposal, Spec, Stage, Status, Trial, cost_of, propose
 
 _KEEP_S = 60.0  # between two writings of how far a trial is
 _OUT_OF_MEMORY = "OutOfMemory"
@@ -273,7 +273,16 @@ def proposed(
         seed=seed,
     )
     trials = [
-        Trial(row.number, row.batch_size, Status(row.status), row.energy_j, row.duration_s, row.epochs, row.gpu_model)
+        Trial(
+            row.number,
+            row.batch_size,
+            Status(row.status),
+            row.energy_j,
+            row.duration_s,
+            row.epochs,
+            row.gpu_model,
+            Stage(row.stage),
+        )
         for row in history
     ]
     pinned = record.pinned_batch_size

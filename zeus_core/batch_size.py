@@ -28,8 +28,11 @@ What is otherwise than in the paper, but for ``published`` specs:
   which made upstream's belief certain for ever.
 - One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
   so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
-- Of sizes whose drawn costs lie within two standard deviations of the least, the one of least energy is tried: on equal
-  cost less energy wins, as among power limits (``selectors``).
+- What a training spent in vain counts with the next one of its size that arrives, so that a size that often fails is as
+  dear as it is.
+- A size whose cost is suddenly twice, or half, of what it was has become another, and what was before is forgotten.
+- Of sizes whose drawn costs lie within two standard deviations, and 2 %, of the least, that of least energy is tried:
+  on equal cost less energy wins, as among power limits (``selectors``).
 - The limit of a training is beta times the mean cost of the best arm among what was seen lately, and never less than
   the best arm's own scatter allows; no limit at all after two trainings in a row were ended by it, since then
   the costs have changed (data drift).
@@ -57,6 +60,8 @@ _LEAST_SPREAD = 0.01
 _WALK = 1.8
 _SURE = 4.0
 _EQUAL = 2.0
+_NEARLY = 0.02
+_JUMP = 2.0
 _PATIENCE = 2  # times that a size may be lost, or fail, before it is given up
 
 
@@ -80,6 +85,7 @@ class Stage(StrEnum):
     PINNED = "pinned"
 
 
+_SPENT = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED})
 _TOLD = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED, Status.OUT_OF_MEMORY})
 
 
@@ -97,6 +103,7 @@ class Trial:
     seconds: float = 0.0
     epochs: float = 0.0
     gpu_model: str = ""
+    stage: Stage | None = None
 
     def __post_init__(self) -> None:
         for name in ("joules", "seconds", "epochs"):
@@ -105,11 +112,13 @@ class Trial:
                 raise ValueError(f"{name} of a trial must be finite and at least 0, not {value!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        return {**{name: getattr(self, name) for name in self.__slots__}, "status": self.status.value}
+        words = {"status": self.status.value, "stage": self.stage.value if self.stage else None}
+        return {**{name: getattr(self, name) for name in self.__slots__}, **words}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trial:
-        return cls(**{**data, "status": Status(data["status"])})
+        stage = data.get("stage")
+        return cls(**{**data, "status": Status(data["status"]), "stage": Stage(stage) if stage else None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +152,11 @@ class Spec:
             raise ValueError(f"beta must be more than 1, or None, not {self.beta!r}")
         if self.window is not None and self.window < 1:
             raise ValueError(f"window must be at least 1, or None, not {self.window!r}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, not {self.seed!r}")
         for size, (mean, sd) in self.prior.items():
+            if size not in sizes:
+                raise ValueError(f"the prior of batch size {size} is of none of batch_sizes {list(sizes)}")
             if not (math.isfinite(mean) and math.isfinite(sd) and mean > 0 and sd > 0):
                 raise ValueError(f"the prior of batch size {size} must be finite and positive, not {(mean, sd)!r}")
 
@@ -201,6 +214,8 @@ def propose(
     number = number or (history[-1].number + 1 if history else 1)
     search = _Search(spec, history, eta, gpu_model, epochs or {})
     if pinned is not None:
+        if pinned not in spec.batch_sizes:
+            raise ValueError(f"pinned must be one of batch_sizes {list(spec.batch_sizes)}, not {pinned!r}")
         return search.proposal(pinned, Stage.PINNED, "pinned by a person")
     return search.pruning() or search.sampling(number)
 
@@ -226,37 +241,60 @@ class _Search:
         self._epoch_costs = {
             size: epoch_cost(frontier, eta=eta, max_power_w=spec.max_power_w) for size, frontier in epochs.items()
         }
-        self.history = [trial for trial in history if trial.batch_size in spec.batch_sizes]
-        self.out = self._out()
+        self.history = [trial for trial in history if trial.batch_size in spec.batch_sizes and self._tells(trial)]
+        self._by_size: dict[int, list[Trial]] = {size: [] for size in spec.batch_sizes}
+        for trial in self.history:
+            self._by_size[trial.batch_size].append(trial)
+        self.too_large = self._too_large()
+        self.out = self.too_large | {size for size in spec.batch_sizes if self._fails(size)}
         self._both = {size: self._done(size) for size in spec.batch_sizes}
+        self.survivors: frozenset[int] | None = None  # where those alone are sampled: in the paper, once it is known
         self.costs = {size: [cost for cost, _ in both] for size, both in self._both.items()}
+        self._best = self._least_mean()
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
-    def _of(self, size: int) -> list[Trial]:
-        return [trial for trial in self.history if trial.batch_size == size]
+    def _tells(self, trial: Trial) -> bool:
+        """Of another model of GPU only how many epochs it took, and that where an epoch's cost is known here."""
+        known = trial.batch_size in self._epoch_costs and trial.status is Status.CONVERGED and trial.epochs > 0
+        return trial.gpu_model == self._gpu_model or known
 
-    def _cost(self, trial: Trial) -> tuple[float, float] | None:
-        """At this eta and on this hardware, and the energy in it; None where that cannot be told."""
+    def _of(self, size: int) -> list[Trial]:
+        return self._by_size[size]
+
+    def _cost(self, trial: Trial) -> tuple[float, float]:
+        """At this eta and on this hardware, and the energy in it."""
         known = self._epoch_costs.get(trial.batch_size)
         if known is not None and trial.epochs > 0:
             return trial.epochs * known[0], trial.epochs * known[1]
-        if trial.gpu_model != self._gpu_model:
-            return None
         at = {"eta": self.eta, "max_power_w": self.spec.max_power_w}
         return cost_of(trial.joules, trial.seconds, **at), trial.joules
 
     def _done(self, size: int) -> list[tuple[float, float]]:
-        """Costs of those that reached the target, the last ones last; of as many as the window has."""
-        found = [self._cost(trial) for trial in self._of(size) if trial.status is Status.CONVERGED]
-        known = [both for both in found if both is not None]
-        return known if self.spec.window is None else known[-self.spec.window :]
+        """What reaching the target took, the last one last; of as many as the window has.
 
-    def _out(self) -> frozenset[int]:
-        """Sizes that are given up: they do not fit into the memory, or do not reach the target."""
+        What was spent in vain before counts with it, and what is spent in vain by now with the next one, which cannot
+        cost less than the others did. In the paper each is a cost of its own.
+        """
+        found: list[tuple[float, float]] = []
+        cost = joules = 0.0
+        for trial in self._of(size):
+            if trial.status not in _SPENT:
+                continue
+            more = self._cost(trial)
+            cost, joules = cost + more[0], joules + more[1]
+            if trial.status is Status.CONVERGED or (self.spec.published and found):
+                found.append((cost, joules))
+                cost = joules = 0.0
+        if cost > 0 and found:
+            costs, energies = zip(*found, strict=True)
+            found.append((cost + float(np.mean(costs)), joules + float(np.mean(energies))))
+        found = found if self.spec.published else _since_the_last_jump(found)
+        return found if self.spec.window is None else found[-self.spec.window :]
+
+    def _too_large(self) -> frozenset[int]:
         full = [trial.batch_size for trial in self.history if trial.status is Status.OUT_OF_MEMORY]
-        too_large = {size for size in self.spec.batch_sizes if full and size >= min(full)}
-        return frozenset(too_large | {size for size in self.spec.batch_sizes if self._fails(size)})
+        return frozenset(size for size in self.spec.batch_sizes if full and size >= min(full))
 
     def _fails(self, size: int) -> bool:
         """Whether it never reached the target and failed, or was lost, too often."""
@@ -266,10 +304,10 @@ class _Search:
         failed, lost = states.count(Status.FAILED), states.count(Status.LOST)
         return failed >= _PATIENCE or lost > _PATIENCE
 
-    @property
-    def _best(self) -> float | None:
-        """The least mean cost of a size."""
-        return min((float(np.mean(costs)) for costs in self.costs.values() if costs), default=None)
+    def _least_mean(self) -> float | None:
+        """Of a size that is not given up."""
+        open_ = (costs for size, costs in self.costs.items() if costs and size not in self.out)
+        return min((sum(costs) / len(costs) for costs in open_), default=None)
 
     def stop_above(self, stage: Stage) -> float | None:
         """Beta times the best; a training that did not reach its target is no best.
@@ -277,12 +315,12 @@ class _Search:
         On the walk nobody is interested in how much worse one is than what ends the walk.
         """
         beta, best = self.spec.beta, self._best
-        if beta is None or best is None:
+        if beta is None or best is None or stage is Stage.PINNED:
             return None
         if self.spec.published:
-            return beta * min(cost for costs in self.costs.values() for cost in costs)
-        last = [trial.status for trial in self.history if trial.status in _TOLD][-_PATIENCE:]
-        if last == [Status.STOPPED] * _PATIENCE:
+            return beta * min(self._cost(trial)[0] for trial in self.history if trial.status is Status.CONVERGED)
+        later = [t.status for t in self.history if t.status in _TOLD and t.stage is not Stage.PRUNING]
+        if later[-_PATIENCE:] == [Status.STOPPED] * _PATIENCE:
             return None
         beta = min(beta, _WALK) if stage is Stage.PRUNING else beta
         return max(beta, 1.0 + _SURE * self._spread()) * best
@@ -308,6 +346,8 @@ class _Search:
             if not survivors:
                 return None
             sizes, start = sorted(survivors), min(survivors, key=survivors.__getitem__)
+        if self.spec.published:
+            self.survivors = frozenset(sizes)
         return None
 
     def _walk(self, sizes: Sequence[int], start: int, k: int) -> tuple[int | None, dict[int, float]]:
@@ -320,15 +360,29 @@ class _Search:
         last = [-math.inf] * 3  # cost of each way's last size; the start comes first
         while (way := self._next_way(ways, last, survivors)) is not None:
             size = ways[way].pop(0)
-            told = [trial for trial in self._of(size) if trial.status in _TOLD]
+            if size in self.too_large:  # smaller ones may fit
+                continue
+            told = [trial for trial in self._of(size) if self._is_told(trial)]
             if len(told) <= k and size not in self.out:
                 return size, survivors
-            both = self._cost(told[k]) if len(told) > k and told[k].status is Status.CONVERGED else None
-            if both is None:
+            survives_at = self._survives_at(size, told[k]) if len(told) > k else None
+            if survives_at is None:
                 ways[way].clear()
             else:
-                survivors[size] = last[way] = both[0]
+                survivors[size] = last[way] = survives_at
         return None, survivors
+
+    def _is_told(self, trial: Trial) -> bool:
+        """One that was ended for its cost may be the best all the same, where that is little at this eta and by now."""
+        if trial.status is not Status.STOPPED or self.spec.published or self._best is None:
+            return trial.status in _TOLD
+        return self._cost(trial)[0] >= self._best
+
+    def _survives_at(self, size: int, trial: Trial) -> float | None:
+        """In the paper by that round's training, in ours by all that count; None where it does not."""
+        if self.spec.published:
+            return self._cost(trial)[0] if trial.status is Status.CONVERGED else None
+        return float(np.mean(self.costs[size])) if self.costs[size] else None
 
     def _next_way(self, ways: list[list[int]], last: list[float], survivors: Mapping[int, float]) -> int | None:
         """Down to its end and then up; or of both, each once begun, the one that costs less so far."""
@@ -369,14 +423,15 @@ class _Search:
         least = min(drawn, key=drawn.__getitem__)
         if self.spec.published:
             return least
-        near = [size for size, cost in drawn.items() if cost <= drawn[least] + _EQUAL * beliefs[least][1]]
+        margin = min(_EQUAL * beliefs[least][1], _NEARLY * beliefs[least][0])
+        near = [size for size, cost in drawn.items() if cost <= drawn[least] + margin]
         return min(near, key=lambda size: float(np.mean([joules for _, joules in self._both[size]])))
 
     def _beliefs(self) -> dict[int, tuple[float, float]]:
         """Algorithm 2: mean and standard deviation of what is believed of each size's cost."""
         spread, found = self._spread(), {}
         for size, costs in self.costs.items():
-            if size in self.out or not costs:
+            if size in self.out or not costs or (self.survivors is not None and size not in self.survivors):
                 continue
             mean = float(np.mean(costs))
             variance = float(np.var(costs)) if self.spec.published else (spread * mean) ** 2
@@ -393,6 +448,17 @@ class _Search:
     def _arm(self, size: int, mean: float | None, sd: float | None) -> Arm:
         state = "out" if size in self.out else "open" if self.costs[size] else "waiting"
         return Arm(size, state, len(self.costs[size]), mean, sd)
+
+
+def _since_the_last_jump(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Without what was before the costs became others: data drift, another code."""
+    kept: list[tuple[float, float]] = []
+    for cost, joules in found:
+        mean = sum(before for before, _ in kept) / len(kept) if kept else cost
+        if not mean / _JUMP <= cost <= mean * _JUMP:
+            kept = []
+        kept.append((cost, joules))
+    return kept
 
 
 def _posterior(mean: float, variance: float, count: int, prior: tuple[float, float] | None) -> tuple[float, float]:
