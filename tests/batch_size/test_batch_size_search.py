@@ -264,6 +264,84 @@ class TestFaults:
         assert (found.batch_size, found.stage) == (128, Stage.PINNED)
 
 
+class TestReviewed:
+    """What a stranger found wrong with the first version of this search."""
+
+    def test_another_model_of_gpu_begins_anew(self):
+        """What is known of another says nothing here: the walk does not end at sizes that were never tried on this."""
+        told = [ended(n, 32, 100.0, gpu_model="V100") for n in range(1, 6)]
+        sizes = []
+        for number in range(6, 10):
+            found = asked([*told], gpu_model="A40", number=number)
+            sizes.append(found.batch_size)
+            told.append(ended(number, found.batch_size, COSTS[found.batch_size], gpu_model="A40"))
+        assert sizes == [32, 16, 64, 128]
+
+    def test_memory_of_another_model_is_another(self):
+        """What did not fit there may fit here."""
+        told = [Trial(1, 64, Status.OUT_OF_MEMORY, gpu_model="V100")]
+        assert all(arm.state != "out" for arm in asked(told, gpu_model="H200").arms)
+
+    def test_smaller_sizes_than_the_first_that_fits_are_reached(self):
+        """A default that does not fit, and neither the next: the walk goes on below them."""
+        spec = replace(SPEC, default=64)
+        told = history((64, Status.OUT_OF_MEMORY), (32, Status.OUT_OF_MEMORY))
+        assert asked(told, spec).batch_size == 16
+
+    def test_a_size_that_often_fails_is_as_dear_as_that(self):
+        """What was spent in vain counts with the next training that arrives."""
+        told = history((32, 100.0), (16, 120.0), (64, 50.0), (128, Status.FAILED), (8, Status.FAILED))
+        told += [ended(n, 64, 50.0, Status.FAILED) for n in range(6, 15)] + [ended(15, 64, 50.0)]
+        arm = next(arm for arm in asked(told).arms if arm.batch_size == 64)
+        assert arm.mean == pytest.approx(500.0)
+        assert asked(told).batch_size == 32
+
+    def test_one_that_stops_arriving_is_left(self):
+        """It cannot cost less than it has cost already."""
+        told = history((32, 100.0), (16, 120.0), (64, 50.0), (128, Status.FAILED), (8, Status.FAILED))
+        told += [ended(n, 64, 50.0, Status.FAILED) for n in range(6, 12)]
+        assert asked(told).batch_size == 32
+
+    def test_a_size_that_is_out_makes_no_limit(self):
+        """The best of those that are left does."""
+        told = history((32, 110.0), (16, 120.0), (64, 50.0), (64, Status.OUT_OF_MEMORY), (8, Status.FAILED))
+        assert asked(told).stop_above == pytest.approx(220.0)
+
+    def test_what_was_too_dear_at_one_eta_is_tried_at_another(self):
+        """A size that was ended for its energy may be the quickest."""
+        slow = [Trial(n, size, Status.CONVERGED, 100.0, 10.0) for n, size in enumerate((32, 16), 1)]
+        quick = Trial(3, 64, Status.STOPPED, 180.0, 2.0)
+        failed = Trial(4, 8, Status.FAILED, 50.0, 10.0)
+        assert asked([*slow, quick, failed], eta=1.0).batch_size != 64
+        assert asked([*slow, quick, failed], eta=0.0).batch_size == 64
+
+    def test_when_the_best_becomes_dear_others_are_tried_again(self):
+        """What was ended at 190 J is worth another look once the best costs 1000 J."""
+        told = [ended(1, 32, 100.0), ended(2, 16, 190.0, Status.STOPPED), ended(3, 64, 190.0, Status.STOPPED)]
+        told += [ended(n, 32, 1000.0) for n in range(4, 8)]
+        assert asked(told).batch_size in {16, 64}
+
+    def test_who_pins_is_not_stopped(self):
+        """And pins a size that is allowed."""
+        told = history((32, 100.0), (16, 120.0))
+        assert asked(told, pinned=8).stop_above is None
+        with pytest.raises(ValueError, match="pinned must be one of batch_sizes"):
+            asked(told, pinned=7)
+
+    def test_a_jump_is_another_size(self):
+        """Three times the cost: what was before is forgotten at once."""
+        told = history((32, 100.0), (16, 120.0), (64, 90.0), (128, 170.0), (8, Status.FAILED))
+        told += [ended(n, 64, 90.0) for n in range(6, 16)] + [ended(16, 64, 270.0)]
+        arm = next(arm for arm in asked(told).arms if arm.batch_size == 64)
+        assert (arm.count, arm.mean) == (1, 270.0)
+
+    def test_in_the_paper_only_survivors_are_sampled(self):
+        """One that arrived in the first round and not in the second is dropped."""
+        told = history((32, 100.0), (16, 90.0), (8, Status.FAILED), (64, Status.FAILED))
+        told += [ended(5, 16, 90.0, Status.FAILED), ended(6, 32, 101.0)]
+        assert {asked(told, PAPER, number=number).batch_size for number in range(7, 40)} == {32}
+
+
 class TestValues:
     @given(st.sampled_from(list(Status)), st.floats(0, 1e9), st.floats(0, 1e9))
     def test_a_trial_there_and_back(self, status, joules, seconds):
@@ -282,11 +360,13 @@ class TestValues:
             ("beta", 1.0),
             ("window", 0),
             ("prior", {32: (100.0, 0.0)}),
+            ("prior", {48: (100.0, 5.0)}),
+            ("seed", -1),
         ],
     )
     def test_a_spec_that_means_nothing(self, key, value):
         """Names the key."""
-        with pytest.raises(ValueError, match="prior of batch size 32" if key == "prior" else key):
+        with pytest.raises(ValueError, match="prior of batch size" if key == "prior" else key):
             replace(SPEC, **{key: value})
 
     @pytest.mark.parametrize("name", ["joules", "seconds", "epochs"])
