@@ -142,8 +142,8 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
 
     @app.post("/v1/jobs/{job_id}/end")
     def end(job_id: str, body: End, peer: Caller) -> dict[str, Any]:
-        summary, decisions = controller.end(job_id, peer, body.reason, body.units_done, body.said)
-        return {"summary": {**summary.to_dict(), "decisions": decisions}}
+        summary, decisions, units = controller.end(job_id, peer, body.reason, body.units_done, body.said)
+        return {"summary": {**summary.to_dict(), "decisions": decisions, "counted_in": units}}
 
     @app.get("/v1/status")
     def status() -> dict[str, Any]:

@@ -222,8 +222,8 @@ class Controller:
         reason: str,
         units_done: float,
         said: Said = Said(),  # noqa: B008  frozen
-    ) -> tuple[JobSummary, int]:
-        """The account of the job, and how many decisions were taken for it."""
+    ) -> tuple[JobSummary, int, str]:
+        """The account of the job, how many decisions were taken for it, and the units in which it was counted."""
         with self._lock:
             job = self.jobs.report(job_id, peer, max(units_done, 0.0))
             self._hear(job, said)
@@ -231,7 +231,7 @@ class Controller:
             self._end(job, reason)
         # The account of a long job takes a while: not while the others wait for their tick.
         summary = self._ledger.summary(job, self.signals[job.region], self._rates(job.region))
-        return summary, self._store.decision_count(job.id)
+        return summary, self._store.decision_count(job.id), job.units
 
     def hold(self, mode: str, peer: Peer, *, until: datetime | None = None, job_id: str | None = None) -> HoldRecord:
         """Override the policy of one job, or of all the caller's; root's and the service's own user's is the node's.

@@ -16,6 +16,8 @@ _SIGNED = frozenset(
     }
 )
 
+_TEXTS = frozenset({"method", "currency", "counted_in"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -43,12 +45,14 @@ class Summary:
     efficiency_grams: float | None = None
     timing_grams: float | None = None
     decisions: float | None = None
+    counted_in: str | None = None  # what one of the units is: not always what the job said, see chase.clock_proxy
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Summary:
         numbers = {
             f.name: number(data, f.name, low=-MOST if f.name in _SIGNED else 0.0)
             for f in fields(cls)
-            if f.name not in {"method", "currency"}
+            if f.name not in _TEXTS
         }
-        return cls(**numbers, method=text(data, "method"), currency=text(data, "currency"))
+        method, currency, counted_in = (text(data, name) for name in ("method", "currency", "counted_in"))
+        return cls(**numbers, method=method, currency=currency, counted_in=counted_in)

@@ -9,6 +9,7 @@ count behind, and with the launcher the lease ends.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import tempfile
@@ -55,7 +56,7 @@ class Handover:
 
         Where none counts by itself, of those whose optimizer steps are counted (``inject/sitecustomize.py``).
         """
-        counts = list(self._counts(COUNT))
+        counts = list(self._counts())
         if not counts and self._first is None:
             return self._steps()
         self._first = self._first or next(iter(counts), None)
@@ -87,15 +88,29 @@ class Handover:
                 return
 
     def _steps(self) -> Count:
-        """One after the other, as the commands of a script: their sum."""
-        counts = list(self._counts(STEPS))
-        return (
-            replace(counts[0], units_done=sum(count.units_done for count in counts)) if counts else Count(0.0, Terms())
-        )
+        """Trainings one after the other, as the commands of a script: their sum.
 
-    def _counts(self, suffix: str) -> Iterator[Count]:
-        # Not "*": for pathlib that is also the hidden file that is still being written beside the one it replaces.
-        for path in sorted(self.directory.glob(f"[!.]*{suffix}"), key=lambda path: path.name):
+        Of those at the same time the one that has done most: they may be ranks that were started without a number
+        (``torch.multiprocessing.spawn``), each of which makes every step.
+        """
+        done = most = 0.0
+        ended_s, first = -math.inf, Terms()
+        for path in self._files(STEPS):
+            with contextlib.suppress(OSError, ChaseError):
+                data = read(path)
+                count, from_s, until_s = (number(data, key) or 0.0 for key in ("units_done", "from_s", "until_s"))
+                if from_s > ended_s:
+                    done, most = done + most, 0.0
+                most, ended_s = max(most, count), max(ended_s, until_s)
+                first = first if first.units else Terms.from_dict(data)
+        return Count(done + most, first)
+
+    def _files(self, suffix: str) -> list[Path]:
+        """In order of arrival. Not "*": for pathlib that is also the hidden file that is still being written."""
+        return sorted(self.directory.glob(f"[!.]*{suffix}"), key=lambda path: path.name)
+
+    def _counts(self) -> Iterator[Count]:
+        for path in self._files(COUNT):
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
                 said = Said.from_dict({key.removeprefix("now_"): data[key] for key in data if key.startswith("now_")})

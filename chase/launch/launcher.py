@@ -214,7 +214,7 @@ def _sum_up(summary: Summary | None, job_id: str, link: LauncherLink) -> None:
         _say(f"job {link.name}: the service gave no summary; see chase decisions --job {job_id}")
         return
     name = f"{link.name} (simulated GPUs)" if link.simulated else link.name
-    for line in lines(summary, name=name, job_id=job_id, units=link.units):
+    for line in lines(summary, name=name, job_id=job_id, units=summary.counted_in or link.units):
         _say(line)
 
 

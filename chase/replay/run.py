@@ -215,7 +215,7 @@ class World:
     def _end(self, job: Job) -> Cost:
         self._poll()
         self.points.hand_over()
-        summary, _ = self.controller.end(job.id, _OWNER, "done", self.units)
+        summary, *_ = self.controller.end(job.id, _OWNER, "done", self.units)
         self.decisions = job.decisions
         if self._odd or self.cell.delay_s or self.cell.first_words or self.cell.shuffle is not None:
             summary = self._by_the_last_word()

@@ -294,7 +294,7 @@ class TestAccounts:
         job = bench.register(0)
         bench.grid.g_per_kwh = DIRTY
         bench.run(1800, step_s=10)
-        summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+        summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
         drawn = bench.gpus[0].energy_j()
         assert summary.energy_j == pytest.approx(drawn, rel=0.01)
         assert summary.grams == pytest.approx(summary.energy_j / 3.6e6 * DIRTY * 1.2, rel=1e-6)
@@ -390,7 +390,7 @@ class TestRestart:
         again.clock.advance(700)
         job = again.register(0, units_done=job.units_done)
         again.run(600, step_s=10)
-        summary, _ = again.controller.end(job.id, OWNER, "done", job.units_done)
+        summary, *_ = again.controller.end(job.id, OWNER, "done", job.units_done)
         assert again.store.jobs()[0].registered_at == registered
         assert summary.energy_j == pytest.approx(energy_j + job.energy_j, rel=0.02)
 
@@ -401,7 +401,7 @@ class TestRestart:
         bench.run(600, step_s=10)
         bench.grid.g_per_kwh = 240.0
         bench.run(5)
-        summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+        summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
         assert summary.grams == pytest.approx(summary.energy_j / 3.6e6 * 240.0 * 1.2, rel=1e-6)
         stored = bench.store.intervals(job=job.id)
         assert {row.intensity_g_per_kwh for row in stored} == {240.0}

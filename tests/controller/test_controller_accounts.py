@@ -43,7 +43,7 @@ def test_the_host_and_what_made_the_hardware_are_booked_as_configured(make_bench
     bench = make_bench(policy__host_power_w=150.0, embodied__kg_co2e=1000.0, embodied__share_per_gpu=0.5)
     job = bench.register(0, 1)
     bench.run(1200, step_s=10)
-    summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+    summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
     assert summary.host_energy_j == pytest.approx(150.0 * summary.seconds)
     assert summary.embodied_grams == pytest.approx(2 * 0.5 * 1e6 * summary.seconds / (4 * 365.25 * 86400))
     assert summary.grams == pytest.approx((summary.energy_j + summary.host_energy_j) / J_PER_KWH * CLEAN * 1.2)
@@ -74,7 +74,7 @@ def test_money_is_paid_at_the_price_of_the_moment(make_bench):
     with_prices(bench)
     job = bench.register(0)
     bench.run(7200, step_s=20)
-    summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+    summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
     rows = bench.store.intervals(job=job.id)
     halves = [sum(row.energy_j for row in rows if (row.start < START + HOUR) is first) for first in (True, False)]
     expected = (halves[0] * -0.05 + halves[1] * 0.05) * 1.2 / J_PER_KWH

@@ -43,6 +43,14 @@ class TestCounts:
         assert bench.codes().count("by-clock") == 1
         assert bench.limits[0] < 300
 
+    def test_the_account_says_in_what(self, silent):
+        """For the launcher's last words: its job said "steps", and no step was ever counted."""
+        bench, job = silent()
+        breathe(bench, job, 300)
+        summary, _, units = bench.controller.end(job.id, OWNER, "done", 0.0)
+        assert units == UNITS
+        assert summary.units > 0
+
     def test_cycles(self, silent):
         """A GHz for a second, of a GPU that is busy all the time, is a Gcycle."""
         bench, job = silent()

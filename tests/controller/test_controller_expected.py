@@ -57,7 +57,7 @@ def test_the_account_of_a_job_that_ends_in_an_outage_is_at_the_values_known(benc
     (point,) = bench.store.points("XX", "fake-grid", start)
     bench.store.add_points([replace(point, g_per_kwh=70.0, fetched_at=bench.clock.now())])
     silent_for(bench, 8 * 3600)
-    summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+    summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
     rows = [row for row in bench.store.intervals(job=job.id) if row.end <= point.end]
     assert {row.intensity_g_per_kwh for row in rows} == {70.0}
     assert summary.grams is not None

@@ -167,7 +167,7 @@ class TestShared:
         job = bench.register(0, job_id="a" * 16)
         bench.register(0, job_id="b" * 16)
         bench.run(1200, step_s=10)
-        summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+        summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
         assert not summary.saved_grams
         assert all(row.reference_energy_j is None for row in bench.store.intervals(job=job.id))
 
@@ -203,7 +203,7 @@ class TestTrust:
             bench.controller.tick()
         assert bench.codes().count("drift") == 1
         assert job.frontier is not None
-        summary, _ = bench.controller.end(job.id, OWNER, "done", job.units_done)
+        summary, *_ = bench.controller.end(job.id, OWNER, "done", job.units_done)
         assert summary.saved_grams in {None, 0.0}
         assert summary.slowdown is None
 
@@ -299,7 +299,7 @@ class TestComingBack:
         bench.clock.advance(30)
         job = bench.register(0)
         bench.run(20)
-        _, decisions = bench.controller.end(job.id, OWNER, "done", 1.0)
+        _, decisions, _ = bench.controller.end(job.id, OWNER, "done", 1.0)
         assert decisions == len(bench.store.decisions(job=job.id)) >= 2
 
 

@@ -197,7 +197,7 @@ def _run(folder: Any, values: tuple[float, ...], slowdown: float, hours: float) 
         finish_s = until_done(bench, job, 5 * MINUTE)
         assert finish_s <= hours * HOUR * (1 + slowdown) + 5 * MINUTE * SLOWEST
         bench.clock.advance(finish_s - bench.clock.monotonic())
-        summary, _ = bench.controller.end(job.id, OWNER, "done", job.total_units)
+        summary, *_ = bench.controller.end(job.id, OWNER, "done", job.total_units)
         return summary.grams
     finally:
         bench.close()

@@ -149,6 +149,12 @@ def test_the_summary_says_that_its_gpus_are_simulated(launch, daemon, listed, si
     assert done.stderr.startswith(f"chase: job {name}: 1,200 steps")
 
 
+def test_the_summary_names_the_units_that_the_service_counted(launch, daemon):
+    """A command that counts nothing may have been counted by another thing than the steps it was registered with."""
+    daemon.summary = daemon.summary | {"counted_in": "Gcycles of the SM clock"}
+    assert launch("true").stderr.startswith("chase: job true: 1,200 Gcycles of the SM clock in 4 min 10 s")
+
+
 def test_a_service_without_a_summary_is_said(launch, daemon):
     """Where the service gives none, one line says where to look."""
     daemon.summary = None

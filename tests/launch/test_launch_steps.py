@@ -7,6 +7,7 @@ named after torch run on torch itself.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -17,10 +18,11 @@ import pytest
 from launch_harness import until
 
 from chase.client.messages import Terms
-from chase.launch.handover import Handover
+from chase.launch.handover import Count, Handover
 from chase.launch.launcher import instrumented
 
 PYTHON = sys.executable
+UNITS = "optimizer steps"
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 OPTIMIZER = """
 _hooks = []
@@ -63,7 +65,7 @@ def test_each_step_counts_once(counted):
     said, done = counted(
         "from torch.optim import Optimizer\no = Optimizer()\nfor _ in range(250): o.step()\nprint('hi')"
     )
-    assert said == ("steps", 250.0)
+    assert said == (UNITS, 250.0)
     assert done.stdout == "hi\n"
 
 
@@ -76,7 +78,7 @@ def test_of_several_optimizers_the_one_that_steps_most(counted):
             one.step()
             if i % 2: two.step()
     """)
-    assert said == ("steps", 100.0)
+    assert said == (UNITS, 100.0)
 
 
 @pytest.mark.parametrize("first", ["steps", "job"])
@@ -119,7 +121,7 @@ def test_commands_of_a_script_add_up(launch, daemon, a_little_torch):
     done = launch("sh", "-c", f'{PYTHON} -c "$S" && {PYTHON} -c "$S"', S=script, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     (ended,) = daemon.ended.values()
-    assert (ended["units"], ended["units_done"]) == ("steps", 40.0)
+    assert (ended["units"], ended["units_done"]) == (UNITS, 40.0)
 
 
 @pytest.mark.parametrize("rank", ["LOCAL_RANK", "SLURM_LOCALID"])
@@ -154,7 +156,7 @@ def test_a_sitecustomize_that_fails_fails_as_it_would(counted, tmp_path):
     (tmp_path / "own/sitecustomize.py").write_text("raise RuntimeError('mine')\n")
     script = "from torch.optim import Optimizer\nOptimizer().step()\nprint('on')"
     said, done = counted(script, before=tmp_path / "own")
-    assert (done.stdout, said) == ("on\n", ("steps", 1.0))
+    assert (done.stdout, said) == ("on\n", (UNITS, 1.0))
     assert "RuntimeError: mine" in done.stderr
 
 
@@ -190,7 +192,7 @@ def test_a_forked_child_counts_for_nobody(counted):
             os._exit(0)
         os.waitpid(pid, 0)
     """)
-    assert said == ("steps", 3.0)
+    assert said == (UNITS, 3.0)
 
 
 def test_a_launcher_that_is_gone_hurts_nobody(tmp_path, a_little_torch):
@@ -231,6 +233,24 @@ def test_what_lies_in_the_folder_is_checked(tmp_path):
     assert (count.units_done, count.terms) == (5.0, Terms("steps"))
 
 
+@pytest.mark.parametrize(
+    ("runs", "done"),
+    [
+        ([(10, 0, 5)], 10),
+        ([(10, 0, 5), (20, 6, 9)], 30),  # commands of a script
+        ([(10, 0, 5), (12, 0.1, 5.5)], 12),  # ranks of torch.multiprocessing.spawn
+        ([(10, 0, 5), (10, 0.1, 5), (7, 6, 9), (8, 6.1, 9)], 18),  # and two such trainings
+        ([(10, 0, 9), (2, 1, 2), (3, 4, 5)], 10),  # short ones beside a long one
+    ],
+)
+def test_processes_at_the_same_time_are_one_training(tmp_path, runs, done):
+    """And those one after the other are two."""
+    for index, (count, from_s, until_s) in enumerate(runs):
+        said = {"units": UNITS, "units_done": count, "from_s": from_s, "until_s": until_s}
+        (tmp_path / f"{index}-1.steps.json").write_text(json.dumps(said))
+    assert Handover(tmp_path).gather() == Count(done, Terms(UNITS))
+
+
 REAL = """
 import torch
 model = torch.nn.Linear(4, 1)
@@ -250,7 +270,32 @@ def test_torch_itself_with_accumulation(launch, daemon):
     done = launch(PYTHON, "-c", REAL, OMP_NUM_THREADS=1)
     assert done.returncode == 0, done.stderr
     (ended,) = daemon.ended.values()
-    assert (ended["units"], ended["units_done"]) == ("steps", 10.0)
+    assert (ended["units"], ended["units_done"]) == (UNITS, 10.0)
+
+
+COMPILED = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+step = torch.compile(optimizer.step, backend="aot_eager")
+for _ in range(3):
+    model(torch.ones(8, 4)).sum().backward()
+    step()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_compiled_step_is_counted_and_warns_of_nothing(launch, daemon):
+    """The compiler goes around our hook, and says no more than it says without it."""
+    env = {"OMP_NUM_THREADS": 1, "TORCH_LOGS": "-all"}
+    done = launch(PYTHON, "-c", COMPILED, **env)
+    assert done.returncode == 0, done.stderr
+    (ended,) = daemon.ended.values()
+    assert ended["units_done"] == 3.0
+    assert "sitecustomize" not in done.stderr
+    bare = launch(PYTHON, "-c", COMPILED, CHASE_INSTRUMENT=0, **env)
+    assert done.stderr.count("Warning") == bare.stderr.count("Warning")
 
 
 @needs_torch
