@@ -13,7 +13,9 @@ Notation:
 All that is kept of a training are its joules, seconds and epochs, so that C is worked out anew for the eta of each
 question: *speed-first* and *efficiency-first* are two values of eta over one history. Where the frontier of an epoch is
 known for a batch size, a training's cost is its epochs times the least cost of an epoch over the power limits (eqs 5 to
-7): of whichever limits it ran at, and on whichever model of GPU, for epochs do not depend on that.
+7): of whichever limits it ran at, and on whichever model of GPU, for epochs do not depend on that. Where it is not,
+trainings on other models of GPU are what is believed beforehand (``other_gpus``), and whether they reached the target
+tells whether a size does.
 
 Pruning (algorithm 3): twice b0, then smaller ones down to the first that fails, then larger ones up to the first that
 fails; those that reached the target remain, and the cheapest is the next b0. Then Thompson sampling (algorithms 1 and
@@ -53,6 +55,7 @@ from typing import Any
 import numpy as np
 
 from zeus_core.frontier import Frontier
+from zeus_core.other_gpus import Before, translated
 
 _GUESS = 0.04  # relative standard deviation of a training's cost, as long as little is seen
 _GUESS_COUNTS = 1.0
@@ -93,7 +96,7 @@ _TOLD = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED, Status.OUT_O
 class Trial:
     """One training: ``number`` from 1 in the order in which they began, and what it took until it ended.
 
-    ``gpu_model`` tells trainings on other hardware, whose joules and seconds mean nothing here.
+    ``gpu_model`` tells trainings on other hardware, whose joules and seconds are others.
     """
 
     number: int
@@ -126,7 +129,8 @@ class Spec:
     """What may be tried, and how. ``default`` is b0, ``max_power_w`` P.
 
     ``window`` is how many costs of an arm count, the last ones; None is all. ``beta`` None ends no training.
-    ``prior`` is what is believed of a size's cost beforehand, (mean, standard deviation) in joules at any eta.
+    ``prior`` is what is believed of a size's cost beforehand, (mean, standard deviation) in joules at any eta; it is
+    not explored first, but drawn like the others.
     ``published`` is the paper's search as it stands. Raises ``ValueError``.
     """
 
@@ -241,10 +245,12 @@ class _Search:
         self._epoch_costs = {
             size: epoch_cost(frontier, eta=eta, max_power_w=spec.max_power_w) for size, frontier in epochs.items()
         }
-        self.history = [trial for trial in history if trial.batch_size in spec.batch_sizes and self._tells(trial)]
-        self._by_size: dict[int, list[Trial]] = {size: [] for size in spec.batch_sizes}
-        for trial in self.history:
-            self._by_size[trial.batch_size].append(trial)
+        allowed = [trial for trial in history if trial.batch_size in spec.batch_sizes]
+        self.history = [trial for trial in allowed if self._tells(trial)]
+        self._by_size = _by_size(self.history, spec.batch_sizes)
+        abroad = [] if spec.published else [trial for trial in allowed if not self._tells(trial)]
+        self._abroad = _by_size(abroad, spec.batch_sizes)
+        self._before = self._beforehand(abroad)
         self.too_large = self._too_large()
         self.out = self.too_large | {size for size in spec.batch_sizes if self._fails(size)}
         self._both = {size: self._done(size) for size in spec.batch_sizes}
@@ -261,6 +267,20 @@ class _Search:
 
     def _of(self, size: int) -> list[Trial]:
         return self._by_size[size]
+
+    def _beforehand(self, abroad: Sequence[Trial]) -> dict[int, Before]:
+        """Of each size, what is believed before any training here: the caller's word, else what other GPUs tell."""
+
+        def cost(joules: float, seconds: float) -> float:
+            return cost_of(joules, seconds, eta=self.eta, max_power_w=self.spec.max_power_w)
+
+        told = translated(self.history, abroad, cost, window=self.spec.window) if abroad else {}
+        return told | {size: Before(*prior) for size, prior in self.spec.prior.items()}
+
+    def _told(self, size: int) -> list[Trial]:
+        """What ended here; where nothing did, what ended elsewhere, but for what does not hold here: its memory."""
+        here = [trial for trial in self._of(size) if self._is_told(trial)]
+        return here or [trial for trial in self._abroad[size] if trial.status in _SPENT]
 
     def _cost(self, trial: Trial) -> tuple[float, float]:
         """At this eta and on this hardware, and the energy in it."""
@@ -299,9 +319,11 @@ class _Search:
     def _fails(self, size: int) -> bool:
         """Whether it never reached the target and failed, or was lost, too often."""
         states = [trial.status for trial in self._of(size)]
+        abroad = [trial.status for trial in self._abroad[size]]
         if Status.CONVERGED in states:
             return False
-        failed, lost = states.count(Status.FAILED), states.count(Status.LOST)
+        failed = states.count(Status.FAILED) + (0 if Status.CONVERGED in abroad else abroad.count(Status.FAILED))
+        lost = states.count(Status.LOST)
         return failed >= _PATIENCE or lost > _PATIENCE
 
     def _least_mean(self) -> float | None:
@@ -337,7 +359,9 @@ class _Search:
     # -- pruning ------------------------------------------------------------------------------------------------------
 
     def pruning(self) -> Proposal | None:
-        """The next size of the walk; None once it is over."""
+        """The next size of the walk; None once it is over, and before what is believed can be compared with it."""
+        if self._before and not self.spec.published and not any(trial.status in _SPENT for trial in self.history):
+            return None
         sizes, start = list(self.spec.batch_sizes), self.spec.default
         for k in range(self.spec.rounds):
             missing, survivors = self._walk(sizes, start, k)
@@ -362,10 +386,10 @@ class _Search:
             size = ways[way].pop(0)
             if size in self.too_large:  # smaller ones may fit
                 continue
-            told = [trial for trial in self._of(size) if self._is_told(trial)]
-            if len(told) <= k and size not in self.out:
+            told = self._told(size)
+            if len(told) <= k and size not in self.out and not self._believed(size):
                 return size, survivors
-            survives_at = self._survives_at(size, told[k]) if len(told) > k else None
+            survives_at = self._survives_at(size, told[k]) if len(told) > k else self._survives_unseen(size)
             if survives_at is None:
                 ways[way].clear()
             else:
@@ -382,7 +406,15 @@ class _Search:
         """In the paper by that round's training, in ours by all that count; None where it does not."""
         if self.spec.published:
             return self._cost(trial)[0] if trial.status is Status.CONVERGED else None
-        return float(np.mean(self.costs[size])) if self.costs[size] else None
+        return float(np.mean(self.costs[size])) if self.costs[size] else self._survives_unseen(size)
+
+    def _survives_unseen(self, size: int) -> float | None:
+        return self._before[size].mean if self._believed(size) else None
+
+    def _believed(self, size: int) -> bool:
+        """Whether all that is known of a size is a belief, and none of its trainings here has contradicted it."""
+        here = any(trial.status in _SPENT for trial in self._of(size))
+        return not (self.spec.published or here or size in self.out) and size in self._before
 
     def _next_way(self, ways: list[list[int]], last: list[float], survivors: Mapping[int, float]) -> int | None:
         """Down to its end and then up; or of both, each once begun, the one that costs less so far."""
@@ -416,7 +448,9 @@ class _Search:
         best = min(beliefs, key=lambda arm: beliefs[arm][0])
         known = "has the least expected cost" if size == best else f"may be better than batch {best}"
         mean, sd = beliefs[size]
-        return self.proposal(size, Stage.SAMPLING, f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J")
+        unseen = "" if self.costs[size] else ", by what it took elsewhere"
+        text = f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J{unseen}"
+        return self.proposal(size, Stage.SAMPLING, text)
 
     def _of_equals(self, drawn: Mapping[int, float], beliefs: Mapping[int, tuple[float, float]]) -> int:
         """The least of what was drawn; of those that nobody can tell from it, the one of least energy."""
@@ -424,18 +458,30 @@ class _Search:
         if self.spec.published:
             return least
         margin = min(_EQUAL * beliefs[least][1], _NEARLY * beliefs[least][0])
-        near = [size for size, cost in drawn.items() if cost <= drawn[least] + margin]
-        return min(near, key=lambda size: float(np.mean([joules for _, joules in self._both[size]])))
+        energy = {size: self._joules(size) for size, cost in drawn.items() if cost <= drawn[least] + margin}
+        if None in energy.values():
+            return least
+        return min(energy, key=lambda size: energy[size] or 0.0)
+
+    def _joules(self, size: int) -> float | None:
+        """Of one training; None where only its cost is believed."""
+        if self._both[size]:
+            return float(np.mean([joules for _, joules in self._both[size]]))
+        return self._before[size].joules
 
     def _beliefs(self) -> dict[int, tuple[float, float]]:
         """Algorithm 2: mean and standard deviation of what is believed of each size's cost."""
         spread, found = self._spread(), {}
         for size, costs in self.costs.items():
-            if size in self.out or not costs or (self.survivors is not None and size not in self.survivors):
+            before = self._before.get(size)
+            if size in self.out or (self.survivors is not None and size not in self.survivors):
                 continue
-            mean = float(np.mean(costs))
-            variance = float(np.var(costs)) if self.spec.published else (spread * mean) ** 2
-            found[size] = _posterior(mean, variance, len(costs), self.spec.prior.get(size))
+            if costs:
+                mean = float(np.mean(costs))
+                variance = float(np.var(costs)) if self.spec.published else (spread * mean) ** 2
+                found[size] = _posterior(mean, variance, len(costs), before)
+            elif before is not None and self._believed(size):
+                found[size] = before.mean, before.sd
         return found
 
     # -- telling ------------------------------------------------------------------------------------------------------
@@ -446,8 +492,16 @@ class _Search:
         return Proposal(size, stage, self.stop_above(stage), reason, arms)
 
     def _arm(self, size: int, mean: float | None, sd: float | None) -> Arm:
-        state = "out" if size in self.out else "open" if self.costs[size] else "waiting"
+        known = self.costs[size] or self._believed(size)
+        state = "out" if size in self.out else "open" if known else "waiting"
         return Arm(size, state, len(self.costs[size]), mean, sd)
+
+
+def _by_size(trials: Iterable[Trial], sizes: Iterable[int]) -> dict[int, list[Trial]]:
+    found: dict[int, list[Trial]] = {size: [] for size in sizes}
+    for trial in trials:
+        found[trial.batch_size].append(trial)
+    return found
 
 
 def _since_the_last_jump(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -461,11 +515,11 @@ def _since_the_last_jump(found: list[tuple[float, float]]) -> list[tuple[float, 
     return kept
 
 
-def _posterior(mean: float, variance: float, count: int, prior: tuple[float, float] | None) -> tuple[float, float]:
+def _posterior(mean: float, variance: float, count: int, prior: Before | None) -> tuple[float, float]:
     """Of a normal mean whose ``count`` observations have ``variance`` each; a flat prior is None."""
     if variance == 0.0:
         return mean, 0.0
     precision, weighted = count / variance, mean * count / variance
     if prior is not None:
-        precision, weighted = precision + prior[1] ** -2, weighted + prior[0] * prior[1] ** -2
+        precision, weighted = precision + prior.sd**-2, weighted + prior.mean * prior.sd**-2
     return weighted / precision, precision**-0.5

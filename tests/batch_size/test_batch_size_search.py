@@ -161,9 +161,8 @@ class TestEta:
         assert (arm.batch_size, arm.mean) == (32, 7 * 1500.0)
 
     def test_another_model_of_gpu(self):
-        """Its joules mean nothing here; its epochs do, once an epoch's frontier is known (Cost' of papers B.3)."""
+        """Its epochs hold here, at what an epoch costs by its frontier (Cost' of papers B.3)."""
         trial = Trial(1, 32, Status.CONVERGED, 1000.0, 10.0, epochs=5.0, gpu_model="V100")
-        assert asked([trial], gpu_model="A40").arms[2].mean is None
         frontier = Frontier.of([OperatingPoint(Setting(300.0), 10.0, 2000.0)])
         assert asked([trial], gpu_model="A40", eta=1.0, epochs={32: frontier}).arms[2].mean == 10000.0
 
@@ -267,8 +266,8 @@ class TestFaults:
 class TestReviewed:
     """What a stranger found wrong with the first version of this search."""
 
-    def test_another_model_of_gpu_begins_anew(self):
-        """What is known of another says nothing here: the walk does not end at sizes that were never tried on this."""
+    def test_the_walk_does_not_end_at_sizes_that_were_never_tried(self):
+        """Five trainings at one size on other GPUs say nothing of the other sizes."""
         told = [ended(n, 32, 100.0, gpu_model="V100") for n in range(1, 6)]
         sizes = []
         for number in range(6, 10):
@@ -392,3 +391,113 @@ def test_of_any_history_there_is_an_answer(rows, eta, published):
     state = {arm.batch_size: arm.state for arm in found.arms}
     if state[found.batch_size] == "out":
         assert found.batch_size == spec.default
+
+
+EPOCHS = {8: 3.0, 16: 4.0, 32: 5.0, 64: 7.0, 128: 11.0}
+
+
+def on(model: str, number: int, size: int, status: Status = Status.CONVERGED, factor: float = 1.0) -> Trial:
+    """A training on a model of GPU on which everything takes ``factor`` times as much."""
+    epochs = EPOCHS[size] if status is Status.CONVERGED else 2.0
+    cost = factor * COSTS[size] * epochs / EPOCHS[size]
+    return Trial(number, size, status, cost, cost / 300.0, epochs, model)
+
+
+class TestOtherGpus:
+    """Cost' = epochs x new epoch cost (papers B.3), the epoch's cost being that of whatever was trained here."""
+
+    V100 = tuple(on("V100", n, size) for n, size in enumerate((32, 16, 64, 128, 64, 64), 1))
+
+    def beliefs(self, *here: Trial, eta: float = 1.0) -> dict[int, tuple[float | None, float | None]]:
+        arms = asked([*self.V100, *here], gpu_model="A40", eta=eta).arms
+        return {arm.batch_size: (arm.mean, arm.sd) for arm in arms}
+
+    def test_before_anything_was_trained_here_sizes_can_still_be_compared(self):
+        """So the first is one that is good there, and not a walk over all of them again."""
+        told = asked(self.V100, gpu_model="A40")
+        assert told.batch_size in {32, 64}
+        assert told.stage is Stage.SAMPLING
+        assert told.stop_above is None
+        assert "by what it took elsewhere" in told.reason
+        assert self.beliefs()[64] == (90.0, pytest.approx(0.2 * 90.0))
+
+    def test_the_others_follow_the_one_that_was_trained_here(self):
+        """Three times as much an epoch: so it is for its neighbours, with more doubt than for itself."""
+        found = self.beliefs(on("A40", 7, 64, factor=3.0))
+        assert found[64][0] == pytest.approx(270.0)
+        assert found[64][1] < 0.04 * 270.0
+        assert found[16] == (pytest.approx(360.0), pytest.approx(0.2 * 360.0))
+
+    def test_joules_and_seconds_each_have_their_ratio(self):
+        """Half the time at the same energy, at either end of eta."""
+        here = Trial(7, 64, Status.CONVERGED, 90.0, 90.0 / 600.0, 7.0, "A40")
+        assert self.beliefs(here, eta=1.0)[32][0] == pytest.approx(100.0)
+        assert self.beliefs(here, eta=0.0)[32][0] == pytest.approx(50.0)
+
+    @pytest.mark.parametrize("status", [Status.STOPPED, Status.FAILED, Status.LOST])
+    def test_some_epochs_are_enough_for_the_ratio(self, status):
+        """What did not arrive costs as much an epoch."""
+        found = self.beliefs(on("A40", 7, 128, status, factor=0.5))
+        assert found[64][0] == pytest.approx(45.0)
+
+    def test_more_epochs_here_than_there(self):
+        """The cost of an epoch is one thing and their number another: both trainings count for the size itself."""
+        here = Trial(7, 64, Status.CONVERGED, 2 * 90.0, 2 * 90.0 / 300.0, 14.0, "A40")
+        mean, _ = self.beliefs(here)[64]
+        assert 135.0 < mean < 180.0
+
+    def test_what_failed_there_fails_here(self):
+        """Whether a size reaches the target is no matter of the GPU; whether it fits into the memory is."""
+        failed = [*self.V100[:3], on("V100", 4, 128, Status.FAILED), on("V100", 5, 8, Status.OUT_OF_MEMORY)]
+        found, told = [], [*failed]
+        for number in range(6, 12):
+            asked_for = asked(told, gpu_model="A40", number=number)
+            found.append(asked_for.batch_size)
+            told.append(on("A40", number, asked_for.batch_size, factor=2.0))
+        assert 128 not in found
+        assert 8 in found
+
+    def test_no_second_walk(self):
+        """Of sizes that all arrived there, each is tried here only as the draw has it."""
+        told = list(self.V100)
+        for number in range(7, 30):
+            size = asked(told, gpu_model="A40", number=number).batch_size
+            told.append(on("A40", number, size, factor=0.25))
+        here = [trial.batch_size for trial in told[6:]]
+        assert here.count(8) == 1  # which was never tried there, and its way had not ended
+        assert here[-8:] == [64] * 8 or here[-8:].count(64) + here[-8:].count(32) == 8
+
+    def test_in_the_paper_all_begins_anew(self):
+        """``published`` is the paper's search as it stands."""
+        assert asked(self.V100, PAPER, gpu_model="A40").batch_size == 32
+        assert asked(self.V100, PAPER, gpu_model="A40").stage is Stage.PRUNING
+
+    @given(
+        st.lists(st.tuples(st.sampled_from(SIZES), st.sampled_from(list(Status))), max_size=12),
+        st.lists(st.tuples(st.sampled_from(SIZES), st.sampled_from(list(Status))), max_size=6),
+        st.floats(0.1, 10.0),
+        st.floats(0.0, 1.0),
+    )
+    def test_whatever_was_seen_there_and_here(self, there, here, factor, eta):
+        """An allowed size, and beliefs that are finite and positive."""
+        told = [on("V100", n, *each) for n, each in enumerate(there, 1)]
+        told += [on("A40", n, *each, factor=factor) for n, each in enumerate(here, len(there) + 1)]
+        found = asked(told, gpu_model="A40", eta=eta)
+        assert found.batch_size in SIZES
+        assert all(arm.mean > 0 and 0 < arm.sd < math.inf for arm in found.arms if arm.mean is not None)
+        assert found == asked(told[::-1], gpu_model="A40", eta=eta)
+
+
+class TestPrior:
+    def test_a_size_with_a_prior_alone_is_drawn_and_not_explored(self):
+        """It was not of any use before a training at that size."""
+        spec = replace(SPEC, prior={64: (50.0, 5.0), 128: (500.0, 5.0)})
+        assert asked([], spec).batch_size == 64
+        assert asked([], spec).stage is Stage.SAMPLING
+        told = history((64, 50.0), (32, 100.0), (16, 120.0), (8, 260.0))
+        assert {asked(told, spec, number=number).batch_size for number in range(5, 40)} == {64}
+
+    def test_a_training_that_fails_contradicts_it(self):
+        """A belief is none any more once it was seen otherwise."""
+        spec = replace(SPEC, prior={64: (50.0, 5.0)})
+        assert asked(history((64, Status.FAILED)), spec).batch_size == 32
