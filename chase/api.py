@@ -81,6 +81,7 @@ class _Said(_Body):
     metric: FiniteFloat | None = None
     reached: bool | None = None
     agreed_w: Annotated[FiniteFloat, Field(ge=1, le=1e6)] | None = None
+    global_batch: int | None = None
 
     @property
     def said(self) -> Said:

@@ -136,7 +136,7 @@ class Controller:
                 raise JobRefused(422, "unknown-profile", f"no profile is named {wanted.profile!r}; there are {names}")
             chosen = self._policy_of(region, wanted.policy)
             if wanted.recurring is not None:
-                checked(dict(wanted.recurring))
+                checked(dict(wanted.recurring), wanted.batch_size)
             before, earlier = len(self.jobs), self._earlier(wanted.id, peer)
             self._ledger.sample(self.jobs)  # what was drawn until now is not the new job's
             job = self.jobs.register(wanted, peer, known=tuple(self.gpus), region=region, policy=chosen)
@@ -205,7 +205,7 @@ class Controller:
         if said.agreed_w is not None:
             job.agreed_w = said.agreed_w
         self._recurrences.hear(job, said)
-        if job.recurring is not None or (said.batch_size is None and not said.impossible):
+        if said.batch_size is None and not said.impossible:
             return
         before, known = job.batch_in_force, {*job.batch_sizes}
         self.jobs.batch_is(job, said.batch_size, said.impossible)

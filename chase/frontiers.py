@@ -113,15 +113,16 @@ class FrontierBook:
     def key(self, job: Job, states: Mapping[str, GpuState]) -> str:
         """What makes two runs alike: their owner, the GPUs and original limits, the job's name and its unit.
 
-        And its own batch size where it may have others; and what people allow, where that is less than the GPUs do:
-        what was measured within it is not all there is.
+        And its own batch size where it may have others, and that of the whole training where it recurs; and what people
+        allow, where that is less than the GPUs do: what was measured within it is not all there is.
         """
         gpus = sorted(f"{states[uuid].name}@{original_w(states[uuid]):g}W" for uuid in job.gpus)
         found = live_limits(job, states)
         allowed = within(found, job.policy_config) if found is not None else None
         kept = [f"{allowed.min_w:g} to {allowed.max_w:g} W"] if allowed is not None and allowed != found else []
         batch = [] if job.batch_size is None else [f"batch {job.batch_size}"]
-        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units, *batch, *kept])
+        trained = [] if job.global_batch is None else [f"trained at batch {job.global_batch}"]
+        return "|".join([f"uid {job.uid}", *gpus, job.name, job.units, *batch, *trained, *kept])
 
     def _from_profile(self, job: Job, live: PowerLimits) -> str:
         assert job.profile is not None  # noqa: S101  the caller has looked

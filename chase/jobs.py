@@ -144,6 +144,7 @@ class Job:
     joint: str = ""  # whether this node leads or follows, of a job with ranks on several; empty for all others
     agreed_w: float | None = None  # the power limit that those agreed on
     recurring: dict[str, Any] | None = None
+    global_batch: int | None = None  # of a recurring job, the size that this recurrence is trained with
     out: set[int] = field(default_factory=set)  # batch sizes that turned out impossible
     frontier: Frontier | None = None
     frontier_source: str = ""
@@ -189,6 +190,22 @@ class Job:
             deadline_s=None if deadline is None else (deadline - now).total_seconds(),
             units_before=self.pace.begun,
         )
+
+    def trains_at(self, global_batch: int) -> None:
+        """Of a recurring job: only microbatches that divide it are possible, and what was measured was at another."""
+        if global_batch == self.global_batch:
+            return
+        before, declared = self.global_batch or 0, {*self.batch_sizes, *self.out}
+        failed = {size for size in self.out if before % size == 0}
+        self.out = failed | {size for size in declared if global_batch % size}
+        self.batch_sizes = tuple(sorted(declared - self.out))
+        self.global_batch = global_batch
+        self.forget_frontier()
+
+    def forget_frontier(self) -> None:
+        """What was measured, or is being measured, is not of how it runs now."""
+        self.frontier = self.profiler = self.drift = None
+        self.frontier_source, self.unmeasurable = "", ""
 
     @property
     def trusted(self) -> bool:
@@ -309,8 +326,8 @@ class JobTable:
     def _count_anew(self, job: Job, units: str, total_units: float | None, profile: str | None) -> None:
         """From 0, in other units: whatever was known by the old ones is let go."""
         job.units, job.total_units, job.profile = units, total_units, profile
-        job.frontier = job.profiler = job.drift = job.standing = None
-        job.frontier_source, job.unmeasurable = "", ""
+        job.standing = None
+        job.forget_frontier()
         job.units_done, job.moved_s = 0.0, self._clock.monotonic()
         job.pace = Pace(0.0, 0.0, job.pace.now_s, job.pace.at, job.pace.delay_s)
         if job.account is not None:
@@ -405,8 +422,7 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
         job.units, job.profile = wanted.units, wanted.profile
         job.batch_size, job.batch_sizes = wanted.batch_size, tuple(sorted(levers[1]))
         job.batch_in_force = wanted.batch_size
-        job.frontier = job.profiler = job.drift = None
-        job.frontier_source, job.unmeasurable = "", ""
+        job.forget_frontier()
     job.name, job.total_units = wanted.name, wanted.total_units
     job.policy, job.policy_config = dict(wanted.policy), policy
     job.joint = wanted.joint

@@ -48,7 +48,6 @@ class Running:
     energy_j: float
     kept_s: float
     reached: bool = False
-    out_of_memory: bool = False
     stop: str = ""
 
 
@@ -69,7 +68,7 @@ class RecurrenceBook:
         """
         if job.recurring is None or job.id in self._running:
             return
-        recurring = checked(job.recurring)
+        recurring = checked(job.recurring, job.batch_size)
         record = self._recurrence(job, recurring)
         history = self._history(record)
         mine = next((trial for trial in history if trial.job_id == job.id and trial.ended_at is None), None)
@@ -80,6 +79,7 @@ class RecurrenceBook:
             proposal = self._proposal(record, [t for t in history if t.number < mine.number], mine.eta, hardware)
         now_s = self._clock.monotonic()
         self._running[job.id] = Running(mine, recurring, proposal.stop_above, now_s, job.energy_j, now_s)
+        job.trains_at(mine.batch_size)
 
     def hear(self, job: Job, said: Said) -> None:
         """What a report says of its epochs."""
@@ -87,12 +87,12 @@ class RecurrenceBook:
         if running is None:
             return
         record = running.record
-        size = said.batch_size if said.batch_size in running.recurring.batch_sizes else record.batch_size
+        size = said.global_batch if said.global_batch in running.recurring.batch_sizes else record.batch_size
         epochs = max(record.epochs, said.epochs or 0)
         metric = record.metric if said.metric is None else said.metric
         running.record = replace(record, batch_size=size or record.batch_size, epochs=epochs, metric=metric)
         running.reached |= said.reached is True
-        running.out_of_memory |= record.batch_size in said.impossible
+        job.trains_at(running.record.batch_size)
 
     def watch(self, job: Job) -> None:
         """At every tick: whether it has become too dear, and from time to time how far it is."""
@@ -246,12 +246,15 @@ def key_of(uid: int, name: str) -> str:
     return f"uid {uid}|{name}"
 
 
-def checked(recurring: dict[str, Any]) -> Recurring:
+def checked(recurring: dict[str, Any], microbatch: int | None = None) -> Recurring:
     """As the client would have it. Raises ``JobRefused``."""
     try:
-        return Recurring.from_dict(recurring)
+        known = Recurring.from_dict(recurring)
+        if microbatch is not None:
+            known.check_microbatch(microbatch)
     except (TypeError, ValueError, KeyError) as error:
         raise JobRefused(422, "bad-recurring", f"recurring: {error}") from None
+    return known
 
 
 def proposed(
@@ -292,7 +295,7 @@ def proposed(
 def _status(running: Running, reason: str) -> str:
     if running.reached:
         return Status.CONVERGED.value
-    if running.out_of_memory or _OUT_OF_MEMORY in reason:
+    if _OUT_OF_MEMORY in reason:
         return Status.OUT_OF_MEMORY.value
     if reason.startswith(_GONE):
         return Status.LOST.value

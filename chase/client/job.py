@@ -54,7 +54,8 @@ class Job:
 
     ``batch_sizes`` are those that the job can change to while it runs, and ``batch_size`` is its own among them, which
     all are compared with: then the service may want another (``job.batch_size``), and what is counted must be worth the
-    same at each of them (``chase.integrations.torch``).
+    same at each of them (``chase.integrations.torch``). A ``recurring`` job tries a batch size for a whole training
+    (``global_batch``); where it names ``batch_sizes`` as well, these are its microbatches, which change inside one.
 
     ``joint`` is for a job with ranks on several nodes, each with a service of its own: the ranks agree on one setting,
     which is that of the node that ``leads``, and each says so (``agreed``); ``chase.integrations.torch`` does it.
@@ -97,8 +98,8 @@ class Job:
             None if recurring is None else recurring.to_dict(),
             _joint(joint),
         )
-        if recurring is not None and batch_sizes:
-            raise ValueError("a recurring job has its batch sizes in recurring: leave batch_size and batch_sizes out")
+        if recurring is not None and batch_size is not None:
+            recurring.check_microbatch(batch_size)
         self._recurring = recurring
         self._said = Said(batch_size)
         self._epochs = 0
@@ -137,23 +138,30 @@ class Job:
     def batch_size(self) -> int | None:
         """What the service wants now; its own while that is not known, and where no service is.
 
-        Of a recurring job the size that this recurrence tries, from the first time it is asked for on: then that may
-        wait for the service, for at most ``TRIAL_S`` seconds.
+        Of a recurring job without sizes to change to, it is ``global_batch``.
         """
-        if self._recurring is not None:
-            return self._tried(self._recurring)
+        if self._recurring is not None and self._terms.batch_size is None:
+            return self.global_batch
         wanted = self.setting.batch_size if self.connected else None
         possible = {*(self._terms.batch_sizes or ())} - {*self._said.impossible}
         return wanted if wanted in possible else self._terms.batch_size
 
-    def _tried(self, recurring: Recurring) -> int:
-        if self._said.batch_size is None:
+    @property
+    def global_batch(self) -> int | None:
+        """The size that this recurrence of a recurring job tries, from the first time it is asked for on.
+
+        Then that may wait for the service, for at most ``TRIAL_S`` seconds; without one it is the default at once.
+        """
+        recurring = self._recurring
+        if recurring is None:
+            return None
+        if self._said.global_batch is None:
             if self._reporter is not None and self._mine():
                 self._reporter.wait_for(lambda answer: answer.advice.trial is not None, TRIAL_S)
             trial = self._advice.trial
             known = trial is not None and trial.batch_size in recurring.batch_sizes
-            self._said = replace(self._said, batch_size=trial.batch_size if trial and known else recurring.default)
-        return self._said.batch_size or recurring.default
+            self._said = replace(self._said, global_batch=trial.batch_size if trial and known else recurring.default)
+        return self._said.global_batch
 
     def agreed(self, power_limit_w: float) -> None:
         """Say which power limit all ranks of a ``joint`` job have agreed on: the service sets no other."""

@@ -66,7 +66,7 @@ class Said:
 
     ``batch_size`` is the one in force, and ``impossible`` are those that turned out so. ``epochs`` are those that were
     evaluated, ``metric`` is what the last of them came to, and ``reached`` whether that is the target. ``agreed_w`` is
-    the power limit that all its ranks agreed on.
+    the power limit that all its ranks agreed on. ``global_batch`` is the size that a recurring job is trained with.
     """
 
     batch_size: int | None = None
@@ -75,6 +75,7 @@ class Said:
     metric: float | None = None
     reached: bool | None = None
     agreed_w: float | None = None
+    global_batch: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Without what there is nothing to say of."""
@@ -90,6 +91,7 @@ class Said:
             number(data, "metric", low=-MOST),
             None if reached is None else reached is True,
             number(data, "agreed_w", low=1.0, high=1e6),
+            _whole(data, "global_batch"),
         )
 
 

@@ -58,6 +58,13 @@ class Recurring:
         if self.beta is not None and not 1.0 < self.beta < math.inf:
             raise ValueError(f"beta must be more than 1, or None for no early end, not {self.beta!r}")
 
+    def check_microbatch(self, own: int) -> None:
+        """Raise ``ValueError`` unless each of the sizes is so many microbatches of a job's ``own`` size."""
+        uneven = [size for size in self.batch_sizes if size % own]
+        if uneven:
+            text = f"batch_size {own} must divide each size that a recurrence may try"
+            raise ValueError(f"{text}, but {', '.join(map(str, uneven))} is no multiple of it: name a smaller one")
+
     def reached_by(self, metric: float) -> bool:
         """False for a metric that is no number."""
         return metric >= self.target if self.higher_is_better else metric <= self.target

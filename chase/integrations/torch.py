@@ -62,7 +62,7 @@ class Follower:
         if not step.failed:
             worth = 1.0 if self._worth is None else self._worth(batching.global_batch)
             self._job.step(step.samples if worth == 1.0 else step.samples * worth)
-        wanted = self._job.batch_size
+        wanted = self._job.batch_size if self._job.own_batch_size is not None else None
         if wanted is not None and wanted != self._asked:
             self._asked = wanted
             batching.request(wanted)

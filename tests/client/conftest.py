@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,10 @@ def socket_path(place: Path) -> Path:
 def daemon(socket_path: Path) -> Iterator[PeerDaemon]:
     with PeerDaemon(socket_path).running() as peer:
         yield peer
+    # A job waits two seconds for its reporter, which then says to the next test's log what it thinks of this service.
+    for thread in threading.enumerate():
+        if thread.name == "chase-reporter":
+            thread.join(10.0)
 
 
 @pytest.fixture(autouse=True)

@@ -133,7 +133,7 @@ class TestRecurring:
             assert job.batch_size == 32
             body = daemon.jobs[job.id]
             assert body["recurring"] == {**NIGHTLY.to_dict(), "batch_sizes": [32, 64, 128]}
-            assert body["batch_size"] == 32
+            assert body["global_batch"] == 32
 
     def test_without_a_service_it_is_the_default(self, socket_path):
         """At once: nobody waits for a service that is not there."""
@@ -203,10 +203,26 @@ class TestRecurring:
         job.report(1.0)
         assert not job.should_stop
 
-    def test_one_lever_at_a_time(self):
-        """Sizes of recurrences and sizes inside a run are different things."""
-        with pytest.raises(ValueError, match="leave batch_size and batch_sizes out"):
-            Job("job", recurring=NIGHTLY, **SIZES)
+    def test_microbatches_change_inside_a_recurrence(self, daemon, socket_path):
+        """What it is trained with is one thing, and stays; what is on the device at once is another."""
+        daemon.more = {"trial": TRIAL, "setting": {"power_limit_w": 200.0, "batch_size": 16}}
+        sizes = {"batch_size": 8, "batch_sizes": (8, 16)}
+        with Job("nightly", socket=socket_path, recurring=NIGHTLY, **sizes) as job:
+            assert job.global_batch == 32
+            assert (job.batch_size, job.own_batch_size) == (16, 8)
+            job.runs_at(16)
+            exchanged(daemon)
+            told = daemon.jobs[job.id]
+        assert (told["global_batch"], told["batch_size"]) == (32, 16)
+
+    def test_its_own_microbatch_divides_whatever_is_tried(self):
+        """All others are compared with it, so it has to be possible in each recurrence."""
+        with pytest.raises(ValueError, match=r"batch_size 48 must divide .* 32, 64, 128 is no multiple of it"):
+            Job("job", recurring=NIGHTLY, batch_size=48, batch_sizes=(48,))
+
+    def test_other_jobs_have_no_global_batch(self):
+        """Theirs is their own business."""
+        assert Job("job", **SIZES).global_batch is None
 
     @pytest.mark.parametrize(
         ("key", "value", "error"),

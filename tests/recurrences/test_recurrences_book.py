@@ -125,7 +125,7 @@ class TestTrials:
         whole(bench, 1, 60.0)
         job = begin(bench, 2)
         assert trials(bench)[1].batch_size == 32
-        train(bench, job, 60.0, Said(batch_size=64, epochs=2, reached=True))
+        train(bench, job, 60.0, Said(global_batch=64, epochs=2, reached=True))
         bench.controller.end(job.id, OWNER, "done", job.units_done)
         assert trials(bench)[1].batch_size == 64
 
@@ -136,6 +136,61 @@ class TestTrials:
         begin(bench, 2)
         second = bench.register(1, job_id=f"{3:016x}", name="nightly", recurring=NIGHTLY.to_dict())
         assert bench.controller.trial(second)["trial"]["stage"] == "concurrent"
+
+
+class TestInside:
+    """Microbatches and limits move while a recurrence runs; what it is trained with does not."""
+
+    SIZES = {"batch_size": 16, "batch_sizes": (16, 32, 64, 128)}  # noqa: RUF012  constant
+
+    def test_only_those_that_divide_it(self, open_bench):
+        """The second recurrence tries 32, so that 64 at once cannot be."""
+        bench = open_bench()
+        job = begin(bench, 1, **self.SIZES)
+        assert (job.global_batch, job.batch_sizes) == (64, (16, 32, 64))
+        train(bench, job, 60.0)
+        bench.controller.end(job.id, OWNER, "done", job.units_done)
+        job = begin(bench, 2, **self.SIZES)
+        assert (job.global_batch, job.batch_sizes, job.out) == (32, (16, 32), {64, 128})
+
+    def test_what_was_out_of_memory_stays_out(self, open_bench):
+        """Also where the training was begun at its default, since the service was slower than it."""
+        bench = open_bench()
+        whole(bench, 1, 60.0)
+        job = begin(bench, 2, **self.SIZES)
+        bench.controller.report(job.id, OWNER, 1.0, Said(batch_size=16, impossible=(32,), global_batch=32))
+        assert job.batch_sizes == (16,)
+        bench.controller.report(job.id, OWNER, 2.0, Said(batch_size=16, impossible=(32,), global_batch=64))
+        assert (job.global_batch, job.batch_sizes) == (64, (16, 64))
+
+    def test_registering_again_changes_nothing(self, open_bench):
+        """A launcher does, and so does a client that lost its service."""
+        bench = open_bench()
+        job = begin(bench, 1, profile=None, **self.SIZES)
+        bench.run(30.0)
+        profiler = job.profiler
+        again = begin(bench, 1, profile=None, **self.SIZES)
+        assert again is job
+        assert profiler is not None
+        assert (job.batch_sizes, job.profiler) == ((16, 32, 64), profiler)
+
+    def test_each_size_has_a_frontier_of_its_own(self, open_bench):
+        """A night at another batch is no night at this one: what was measured at 64 says nothing of 32."""
+        bench = open_bench(profile__points=3, profile__window_s=10.0)
+        keys = []
+        for number, size in enumerate((None, 64, 32), 1):
+            if size is not None:
+                bench.controller.pin("nightly", OWNER, size)
+            job = begin(bench, number, profile=None)
+            bench.run(600.0)
+            keys.append((job.global_batch, job.frontier_source))
+            bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert keys == [(64, "measured"), (64, "measured before"), (32, "measured")]
+
+    def test_a_microbatch_that_divides_not_all(self, open_bench):
+        """Refused, as the client does."""
+        with pytest.raises(JobRefused, match="batch_size 64 must divide"):
+            begin(open_bench(), 1, batch_size=64, batch_sizes=(64,))
 
 
 class TestStops:
