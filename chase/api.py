@@ -172,6 +172,7 @@ def create_app(controller: Controller, config: Callable[[], Config], facts: Call
             "observed": control == "observe",
             "lease_s": config().jobs.lease_s,
             "reason": job.reason,
+            "intensity_g_per_kwh": job.intensity_g,
             **controller.trial(job),
         }
 

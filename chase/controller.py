@@ -604,6 +604,7 @@ class Controller:
         self, job: Job, given: PolicyInput, choice: Choice, applied: Mapping[str, Applied], outlook: Outlook
     ) -> None:
         self._settle(job, choice, applied)
+        job.intensity_g = None if outlook.now is None else outlook.now.g_per_kwh
         self._record(job, given, choice, applied, outlook)
         self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
         self._recurrences.watch(job)

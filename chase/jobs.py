@@ -156,6 +156,7 @@ class Job:
     unmeasurable: str = ""
     unmeasurable_until_s: float = -math.inf
     refusals: int = 0
+    intensity_g: float | None = None  # that its last choice went by
     reference_g: float | None = None
     mode: str | None = None
     setting: Setting | None = None

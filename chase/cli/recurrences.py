@@ -178,4 +178,5 @@ def _belief(arm: Arm) -> str:
         return "given up"
     if arm.mean is None or arm.sd is None:
         return "not tried"
-    return f"{energy(arm.mean)}, give or take {energy(arm.sd)}, by {arm.count} training{'s' if arm.count > 1 else ''}"
+    by = f"{arm.count} training{'s' if arm.count > 1 else ''}" if arm.count else "what it took on other GPUs"
+    return f"{energy(arm.mean)}, give or take {energy(arm.sd)}, by {by}"

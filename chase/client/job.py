@@ -130,6 +130,16 @@ class Job:
         return self._count.value
 
     @property
+    def units(self) -> str:
+        """What is counted."""
+        return self._terms.units or "steps"
+
+    @property
+    def joint(self) -> str | None:
+        """Its part in a job on several nodes; None where it is on one."""
+        return self._terms.joint
+
+    @property
     def setting(self) -> Setting:
         """What the service last wanted. Old news while not ``connected``."""
         return self._advice.setting
@@ -230,6 +240,11 @@ class Job:
     @property
     def reason(self) -> str:
         return self._advice.reason
+
+    @property
+    def intensity_g_per_kwh(self) -> float | None:
+        """The grid's, that the service went by last. None while that is not known, and where no service is."""
+        return self._advice.intensity_g_per_kwh
 
     @property
     def connected(self) -> bool:

@@ -120,6 +120,7 @@ class Advice:
     """What the service last said: the setting that it wants (and sets, unless ``control`` is ``observe``), and why.
 
     ``trial`` is which one a recurring job is, and ``stop`` why it should end early, empty while it should not.
+    ``intensity_g_per_kwh`` is the grid's that the service went by.
     """
 
     setting: Setting = field(default_factory=Setting)
@@ -128,6 +129,7 @@ class Advice:
     reason: str = ""
     trial: Trial | None = None
     stop: str = ""
+    intensity_g_per_kwh: float | None = None
 
     @property
     def wish(self) -> tuple[Setting, str, str]:
@@ -146,6 +148,7 @@ class Advice:
             "reason": self.reason,
             "trial": self.trial.to_dict() if self.trial else None,
             "stop": self.stop,
+            "intensity_g_per_kwh": self.intensity_g_per_kwh,
         }
 
     @classmethod
@@ -157,7 +160,8 @@ class Advice:
         told = _table(data, "trial")
         trial = Trial.from_dict(told) if told is not None else None
         reason, stop = (text(data, key) or "" for key in ("reason", "stop"))
-        return cls(_setting(data["setting"]), mode, control, reason, trial, stop)
+        intensity = number(data, "intensity_g_per_kwh", low=-MOST)
+        return cls(_setting(data["setting"]), mode, control, reason, trial, stop, intensity)
 
 
 @dataclass(frozen=True, slots=True)

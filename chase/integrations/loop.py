@@ -22,11 +22,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ParamSpec, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self
 
 from chase.client import Job
 from chase.client.counter import MOST
 from zeus_core.setting import Setting
+
+if TYPE_CHECKING:
+    from chase.integrations.torch import SharedLimit
 
 logger = logging.getLogger("chase.client")
 
@@ -72,8 +75,11 @@ class TrainingLoop:
     """``job`` is a ``Job``, or the name of one that is made when a training begins, with these ``arguments`` of its.
 
     A ``Job`` remains the caller's: it is begun where it has not been, and never ended. Of one that is made here the
-    trainer knows the units (samples, or steps if they are wanted) and their total. Raises ``ValueError`` or
-    ``TypeError`` for what means nothing, before the training begins; after that nothing here raises.
+    trainer knows the units (samples, or steps if they are wanted) and their total. One with ``joint`` shares its limit
+    with the other nodes, in each step that is ``reached`` (``chase.integrations.torch.SharedLimit``).
+
+    Raises ``ValueError`` or ``TypeError`` for what means nothing, before the training begins; after that nothing here
+    raises.
     """
 
     def __init__(self, job: Job | str, **arguments: Any) -> None:
@@ -83,7 +89,7 @@ class TrainingLoop:
         self._arguments = arguments
         said: Job = self._given if self._given is not None else Job(job, **arguments)  # type: ignore[arg-type]
         self._name = said.name
-        self._units = said._terms.units if self._given is not None else arguments.get("units")  # noqa: SLF001
+        self._units = said.units if self._given is not None else arguments.get("units")
         if self._units not in {None, *_UNITS}:
             raise ValueError(
                 f"units must be one of {_UNITS}, which is what a trainer tells, not {self._units!r}; "
@@ -94,6 +100,7 @@ class TrainingLoop:
         self._level: _Level | None = None
         self._old_error = 0
         self._troubles: set[str] = set()
+        self._shared: SharedLimit | None = None
         self.job: Job | None = None
 
     @property
@@ -124,6 +131,8 @@ class TrainingLoop:
         self._level = _Level.onto(logger, level)
         self.job.start()
         atexit.register(self._left)
+        if self.job.joint is not None:
+            self._shared = _shared_limit(self.job, local_rank)
 
     def epoch(self, step: int, samples: Samples | None) -> None:
         """One begins at ``step``, and its steps may be of another size from now on."""
@@ -138,6 +147,8 @@ class TrainingLoop:
         self._step = step
         if done > 0:
             self.job.step(done)
+        if self._shared is not None:
+            self._shared.step()
         return True
 
     def end(self, reason: str = "done") -> None:
@@ -149,7 +160,7 @@ class TrainingLoop:
             self.job.close(reason)
         if self._level is not None:
             logger.removeFilter(self._level)
-        self.job = None
+        self.job = self._shared = None
 
     def scalars(self) -> dict[str, float]:
         """For the trainer's own logger; empty while there is no job."""
@@ -256,9 +267,23 @@ def scalars(job: Job) -> dict[str, float]:
         found["chase/power_limit_w"] = setting.power_limit_w
     if setting.batch_size is not None:
         found["chase/batch_size"] = float(setting.batch_size)
+    if job.intensity_g_per_kwh is not None:
+        found["chase/intensity_g_per_kwh"] = job.intensity_g_per_kwh
     if job.mode in MODES:
         found["chase/mode"] = MODES[job.mode]
     return found
+
+
+def _shared_limit(job: Job, local_rank: int) -> SharedLimit | None:
+    """Of the ranks of a joint job. None where they are not to be found, which is told."""
+    from chase.integrations.torch import SharedLimit
+    from zeus_core.training.agreement import Agreement
+
+    try:
+        return SharedLimit(job, Agreement.of_job(), local_rank=local_rank)
+    except (RuntimeError, ValueError) as error:
+        logger.warning("the job is joint, and its ranks cannot be found (%s): no limit is set", error)
+        return None
 
 
 def end_reason(error: BaseException | None) -> str:

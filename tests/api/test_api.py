@@ -31,10 +31,11 @@ class TestLifeOfAJob:
         told = served.ask("POST", f"/v1/jobs/{ID}/report", {"units_done": 100})
         assert told["mode"] == "efficiency-first"
         assert told["setting"] == {"power_limit_w": 200.0}
+        assert told["intensity_g_per_kwh"] == 500.0
         bench.clock.advance(5)
         summary = served.ask("POST", f"/v1/jobs/{ID}/end", {"units_done": 200, "reason": "done"})["summary"]
         assert summary["units"] == 200
-        assert summary["decisions"] == 1
+        assert (summary["decisions"], summary["counted_in"]) == (1, "steps")
         assert bench.store.jobs()[0].end_reason == "done"
 
     def test_status_says_that_the_gpus_are_simulated(self, served, bench):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -70,6 +71,16 @@ def test_one_with_its_trials(run, tried):
     assert "by 1 training, its own, the best" in text
     assert "128  given up" in text
     assert "out of memory" in text
+
+
+def test_what_was_tried_on_other_gpus_says_so(run, tried):
+    """One training on a node with other cards: the rest is translated by what an epoch cost there."""
+    with Store(tried, clock=ManualClock(BEGAN)) as store:
+        first = store.trials(RANKING.key)[0]
+        store.keep_trial(replace(first, number=4, energy_j=5e5, duration_s=2500.0, gpu_model="1 x NVIDIA H100"))
+    text = run("recurrences", "show", "ranking", "--eta", "1", "--db", tried).stdout
+    assert "64  500 kJ, give or take" in text
+    assert "32  400 kJ, give or take 80 kJ, by what it took on other GPUs" in text
 
 
 def test_another_eta_is_another_best(run, tried):

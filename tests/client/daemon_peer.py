@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 KEYS = {"id", "name", "pid", "gpus", "units", "total_units", "units_done", "region", "policy", "profile"}
-LEVERS = {"batch_size", "batch_sizes", "recurring"}  # said only by who has them
-SAID = {"units_done", "batch_size", "global_batch", "impossible", "epochs", "metric", "reached"}
+LEVERS = {"batch_size", "batch_sizes", "recurring", "joint"}  # said only by who has them
+SAID = {"units_done", "agreed_w", "batch_size", "global_batch", "impossible", "epochs", "metric", "reached"}
 UUIDS = ("GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222")
 GPUS = [{"uuid": uuid, "index": index, "name": "NVIDIA A40", "pci_bus_id": ""} for index, uuid in enumerate(UUIDS)]
 SUMMARY = {

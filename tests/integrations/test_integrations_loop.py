@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from daemon_peer import PeerDaemon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -314,3 +319,69 @@ def test_a_job_has_its_arguments_already():
         TrainingLoop(Job("job", units="samples"), region="gb")
     with pytest.raises(ValueError, match="'tokens'"):
         TrainingLoop(Job("job", units="tokens"))
+
+
+NODE = """
+import os
+from datetime import timedelta
+import torch.distributed as dist
+from chase.integrations.loop import Samples, TrainingLoop
+from chase.integrations.torch import joint_part
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", store=dist.FileStore(os.environ["MEET"], 2), rank=rank, world_size=2)
+loop = TrainingLoop("job", joint=joint_part())
+loop.begin(step=0, samples=Samples(8), last_step=None, local_rank=0)
+step = 0
+while loop._shared.power_limit_w is None and step < 100_000:
+    step += 1
+    loop.reached(step)
+    dist.barrier()  # where data-parallel ranks exchange their gradients
+loop.end()
+print(loop.job, step)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_joint_job_agrees_on_one_limit(place, tmp_path):
+    """Two nodes, each with a service of its own: both are told what the first one wants, from the same step on."""
+    script = tmp_path / "node.py"
+    script.write_text(NODE)
+    with ExitStack() as stack:
+        services, nodes = [], []
+        for rank, wanted in enumerate((180, 250)):
+            socket = place / f"{rank}.sock"
+            peer = PeerDaemon(socket, setting={"power_limit_w": wanted}, mode="efficiency-first")
+            services.append(stack.enter_context(peer.running()))
+            env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "OMP_NUM_THREADS": 1}
+            env |= {"CHASE_SOCKET": socket, "MEET": tmp_path / "meet", "PYTHONPATH": Path(__file__).parents[2]}
+            said = {**os.environ, **{key: str(value) for key, value in env.items()}}
+            node = subprocess.Popen([sys.executable, script], env=said, stdout=subprocess.PIPE, text=True)
+            nodes.append(stack.enter_context(node))
+        printed = [node.communicate(timeout=120)[0] for node in nodes]
+    assert printed[0] == printed[1]
+    ended = [next(iter(service.ended.values())) for service in services]
+    assert [(end["joint"], end["agreed_w"]) for end in ended] == [("leads", 180.0), ("follows", 180.0)]
+
+
+def test_a_joint_job_whose_ranks_are_not_there_is_told(service, caplog):
+    """The training goes on, and no node sets a limit of its own."""
+    pytest.importorskip("torch")
+    loop = TrainingLoop("job", joint="leads")
+    with caplog.at_level(logging.WARNING, "chase.client"):
+        loop.begin(step=0, samples=Samples(8), last_step=None)
+    loop.reached(3)
+    loop.end()
+    assert "its ranks cannot be found" in caplog.text
+    assert last(service)["units_done"] == 24.0
+
+
+def test_the_intensity_is_logged(service):
+    """As the service says it, once it does."""
+    service.more = {"intensity_g_per_kwh": 312.5}
+    loop = TrainingLoop("job")
+    loop.begin(step=0, samples=Samples(8), last_step=None)
+    service.wait_for(lambda: service.count("POST", "/report") >= 2, "anything")
+    assert loop.scalars()["chase/intensity_g_per_kwh"] == 312.5
+    loop.end()
