@@ -38,15 +38,16 @@ def frontier(ranks: int) -> Frontier:
     return Frontier.of(points, Setting(FULL_W, batch_size=OWN // ranks))
 
 
-def start(node: Node, *, ranks: int = 1, gpus: int = 1) -> None:
-    """Services that know the job from an earlier run."""
+def start(node: Node, *, ranks: int = 1, gpus: int = 1, trained_at: tuple[int, ...] = ()) -> None:
+    """Services that know the job from an earlier run, at each batch size that a recurring one is trained at."""
     node.state.root_uid = 0 if node.uid != 0 else -1
     node.grid(CLEAN)
     store = Store(node.db, clock=SystemClock())
     # What asks is the trainer's owner, root or whoever runs the tests.
     cards = "|".join([f"{node.state[0].raw.name.decode()}@{FULL_W:g}W"] * gpus)
     key = f"uid {os.geteuid()}|{cards}|train|samples|batch {OWN // ranks}"
-    store.save_frontier(key, frontier(ranks), SystemClock().now())
+    for recurring in [f"|trained at batch {size}" for size in trained_at] or [""]:
+        store.save_frontier(key + recurring, frontier(ranks), SystemClock().now())
     store.close()
     for path in node.db.parent.iterdir():
         os.chown(path, node.uid, -1)
@@ -104,6 +105,32 @@ def test_changes_mid_run_and_comes_to_the_same(make_training_node, tmp_path, mod
     assert ours["each_once"]
     assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=1e-6)
     until(lambda: node.limits[0] == FULL_W, "the card is given back")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_inside_a_recurrence(make_training_node, tmp_path):
+    """Each is trained at the batch that it tries, and limit and microbatch follow the grid meanwhile."""
+    node, tried = make_training_node(), (32, 64)
+    start(node, trained_at=tried)
+    for number, size in enumerate(tried, 1):
+        out, name = tmp_path / f"{number}.json", f"train{number}"
+        process = launch(node, out, *DIGITS, "--recurring", *map(str, tried), name=name)
+        until(lambda name=name: b"begins" in node.said(name), "the training begins", 60)
+        swing(node, process, 0.5)
+        assert process.returncode == 0, node.said(name).decode()
+        (ours,), (theirs,) = json.loads(out.read_text()), fixed(*DIGITS, "--global", str(size))
+        assert ours["global_batch"] == theirs["global_batch"] == size
+        assert {microbatch for _, microbatch in ours["changes"]} >= {8, 32}
+        assert same_weights(ours, theirs) < 1e-5
+        assert (ours["steps"], ours["samples"], ours["rates"]) == (theirs["steps"], theirs["samples"], theirs["rates"])
+    with Store(node.db, clock=SystemClock()) as store:
+        trials = store.trials()
+    assert [(trial.batch_size, trial.status, trial.epochs) for trial in trials] == [
+        (size, "converged", 5) for size in tried
+    ]
+    assert all(trial.energy_j > 0 for trial in trials)
+    assert {row.power_limit_w for row in node.decisions()} >= {FULL_W, LOW_W}
 
 
 @pytest.mark.slow

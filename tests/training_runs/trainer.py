@@ -1,10 +1,12 @@
 """A real training on CPU, as a script: what its card's limit is slows it, and with a service it changes its batch size.
 
     trainer.py OUT.json --model digits|text --seeds 3 4 --epochs 6 --rule keep|sqrt [--fixed] [--checkpoint FILE]
+                        [--global 32] [--recurring 32 64]
 
-Under torchrun the ranks share one training, and each writes to OUT.json.RANK. What is written is what became of it, one
-entry for each seed: the weights, accuracy, steps, samples, the learning rates that the schedule went through, and each
-change of the batch size.
+With --recurring it is one training of many, at the global batch that this one tries; its metric is the epochs done, and
+so its target all of them. Under torchrun the ranks share one training, and each writes to OUT.json.RANK. What is
+written is what became of it, one entry for each seed: the weights, accuracy, steps, samples, the learning rates that
+the schedule went through, and each change of the batch size.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from chase.client import Job
+from chase.client import Job, Recurring
 from chase.integrations.torch import Follower, SharedLimit, joint_part
 from zeus_core.training.agreement import Agreement
 from zeus_core.training.batch_plan import BatchPlan
@@ -113,6 +115,7 @@ class Training:
         torch.manual_seed(seed)
         self.seed, self.options, self.job = seed, options, job
         self.follower = None if job is None else Follower(job)
+        self.global_batch = (job.global_batch if job is not None else None) or options.global_batch
         self.model, rows, self.held = {"digits": digits, "text": text}[options.model]()
         if WORLD > 1:
             self.model = nn.parallel.DistributedDataParallel(self.model)
@@ -123,7 +126,7 @@ class Training:
         self.loader = SampleLoader(rows, chunk=max(SIZES), seed=seed, rank=RANK, world=WORLD)
         self.steps = Steps(self.batching, self.loader)
         schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, step_size=20, gamma=0.8)
-        self.by_samples = SampleSchedule(schedule, GLOBAL)
+        self.by_samples = SampleSchedule(schedule, self.global_batch)
         self.parts = (self.model, self.optimizer, schedule, self.by_samples, self.steps)
         self.changes: list[list[int]] = []
         self.rates: list[float] = []
@@ -132,7 +135,7 @@ class Training:
     def _batching(self) -> Batching:
         keep = self.options.rule == "keep"
         plan = BatchPlan(
-            GLOBAL,
+            self.global_batch,
             OWN,
             SIZES,
             boundary="accumulation",
@@ -174,6 +177,8 @@ class Training:
                 if self.shared is not None:
                     self.shared.step()
                 self.keep()
+            if self.options.recurring:
+                self.job.report(self.loader.epoch)
 
     def do(self, step: Step) -> None:
         loss_of, epoch = nn.CrossEntropyLoss(), self.loader.epoch
@@ -203,6 +208,7 @@ class Training:
             "samples": int(self.used.sum()),
             "rates": self.rates,
             "changes": self.changes,
+            "global_batch": self.global_batch,
         }
 
 
@@ -223,6 +229,8 @@ def main() -> int:
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--checkpoint", type=Path)
+    parser.add_argument("--global", type=int, default=GLOBAL, dest="global_batch")
+    parser.add_argument("--recurring", type=int, nargs="*", default=())
     options = parser.parse_args()
     torch.set_num_threads(1)
     if WORLD > 1:
@@ -237,6 +245,10 @@ def main() -> int:
     else:
         part = joint_part()
         sizes = {} if part == "follows" else {"batch_size": OWN, "batch_sizes": SIZES}
+        tried = tuple(options.recurring)
+        if tried:
+            epochs = options.epochs
+            sizes["recurring"] = Recurring(batch_sizes=tried, default=tried[0], target=epochs, max_epochs=epochs)
         with Job("train", units="samples", joint=part, **sizes) as job:
             sys.stdout.write("begins\n")
             sys.stdout.flush()
