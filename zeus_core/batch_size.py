@@ -28,6 +28,8 @@ What is otherwise than in the paper, but for ``published`` specs:
 - v_b is the scatter of all arms together, relative to their means, with a guess beforehand of 4 % that counts as
   one observation: the scatter of two costs is nearly always too small or too large, and of two equal ones it is 0,
   which made upstream's belief certain for ever.
+- It is the cost's logarithm that is drawn from a normal distribution, since the scatter is relative and no cost is
+  below 0: a size that was five times as dear once is not tried again for the tail of a bell.
 - One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
   so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
 - What a training spent in vain counts with the next one of its size that arrives, so that a size that often fails is as
@@ -443,7 +445,8 @@ class _Search:
             text = "no batch size has reached the target; this is the default"
             return self.proposal(self.spec.default, Stage.SAMPLING, text)
         normal = np.random.default_rng([self.spec.seed, number]).standard_normal(len(beliefs))
-        drawn = {size: mean + sd * z for (size, (mean, sd)), z in zip(beliefs.items(), normal.tolist(), strict=True)}
+        draws = zip(beliefs.items(), normal.tolist(), strict=True)
+        drawn = {size: self._draw(mean, sd, z) for (size, (mean, sd)), z in draws}
         size = self._of_equals(drawn, beliefs)
         best = min(beliefs, key=lambda arm: beliefs[arm][0])
         known = "has the least expected cost" if size == best else f"may be better than batch {best}"
@@ -451,6 +454,9 @@ class _Search:
         unseen = "" if self.costs[size] else ", by what it took elsewhere"
         text = f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J{unseen}"
         return self.proposal(size, Stage.SAMPLING, text)
+
+    def _draw(self, mean: float, sd: float, z: float) -> float:
+        return mean + sd * z if self.spec.published else mean * math.exp(sd / mean * z)
 
     def _of_equals(self, drawn: Mapping[int, float], beliefs: Mapping[int, tuple[float, float]]) -> int:
         """The least of what was drawn; of those that nobody can tell from it, the one of least energy."""
