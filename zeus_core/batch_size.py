@@ -36,7 +36,8 @@ What is otherwise than in the paper, but for ``published`` specs:
   dear as it is.
 - A size whose cost is suddenly twice, or half, of what it was has become another, and what was before is forgotten.
 - Of sizes whose drawn costs lie within two standard deviations, and 2 %, of the least, that of least energy is tried:
-  on equal cost less energy wins, as among power limits (``selectors``).
+  on equal cost less energy wins, as among power limits (``selectors``). Below eta 1/2 the 2 % shrink to nothing, since
+  who asks for speed alone wants no slower size.
 - The limit of a training is beta times the mean cost of the best arm among what was seen lately, and never less than
   the best arm's own scatter allows; no limit at all after two trainings in a row were ended by it, since then
   the costs have changed (data drift).
@@ -463,7 +464,7 @@ class _Search:
         least = min(drawn, key=drawn.__getitem__)
         if self.spec.published:
             return least
-        margin = min(_EQUAL * beliefs[least][1], _NEARLY * beliefs[least][0])
+        margin = min(_EQUAL * beliefs[least][1], _NEARLY * min(1.0, 2.0 * self.eta) * beliefs[least][0])
         energy = {size: self._joules(size) for size, cost in drawn.items() if cost <= drawn[least] + margin}
         if None in energy.values():
             return least

@@ -501,3 +501,20 @@ class TestPrior:
         """A belief is none any more once it was seen otherwise."""
         spec = replace(SPEC, prior={64: (50.0, 5.0)})
         assert asked(history((64, Status.FAILED)), spec).batch_size == 32
+
+
+class TestDraws:
+    def test_no_size_is_tried_again_for_the_tail_of_a_bell(self):
+        """One that cost five times as much, once, in a job whose costs scatter by a third: never in 500 draws."""
+        told = history(*((64, 130.0 if n % 2 else 70.0) for n in range(20)), (32, 500.0), (16, 500.0), (128, 500.0))
+        assert {asked(told, number=number).batch_size for number in range(30, 530)} == {64}
+
+    @pytest.mark.parametrize(("eta", "size"), [(0.0, 64), (0.5, 32)])
+    def test_at_eta_0_no_time_is_given_for_energy(self, eta, size):
+        """One per cent slower at a tenth less energy is the same to most, and not to who asks for speed alone."""
+        told = [Trial(n, 64, Status.CONVERGED, 2000.0, 10.0) for n in range(40)]
+        told += [Trial(n, 32, Status.CONVERGED, 1940.0, 10.1) for n in range(40)]
+        told += history((16, 9e4), (128, 9e4))
+        told = [replace(trial, number=n) for n, trial in enumerate(told, 1)]
+        found = [asked(told, replace(SPEC, window=None), eta=eta, number=n).batch_size for n in range(900, 950)]
+        assert max(set(found), key=found.count) == size
