@@ -126,7 +126,8 @@ class GradientNoise:
         if self._steps % self.every == 0 and not self._ends:
             for index, each in enumerate(self._parameters):
                 if each.requires_grad:
-                    self._handles.append(each.register_hook(partial(self._add, index)))  # type: ignore[no-untyped-call]
+                    hook: Any = each.register_hook  # untyped in torch
+                    self._handles.append(hook(partial(self._add, index)))
 
     def _add(self, index: int, gradient: torch.Tensor) -> None:
         """Once for each parameter and microbatch: of a gradient that comes in parts the norm is not known."""

@@ -85,7 +85,8 @@ class SampleLoader:
                 "chunk and the data set's length must be at least 1, seed at least 0 and rank within 0 to world - 1, "
                 f"not {chunk!r}, {len(dataset)}, {seed!r} and {rank!r} of {world!r}"
             )
-        self.dataset, self.chunk, self.rank, self.world = dataset, chunk, rank, world
+        self.chunk, self.rank, self.world = chunk, rank, world
+        self.dataset: Dataset[Any] = dataset
         self.position = 0
         self._order = Order(len(dataset), seed, 0, shuffle)
         self._stream = _Stream(chunk)
