@@ -88,6 +88,23 @@ def test_every_group_is_scaled_in_the_step_and_as_before_after_it(rate):
     assert optimizer.param_groups[0]["lr"] is rate
 
 
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop])
+def test_a_tensor_that_is_the_rate_of_several_groups_is_scaled_once(kind):
+    """Groups without a rate of their own have one tensor together: the steps are those of the rate as a number."""
+    as_tensor, as_number = (
+        kind([{"params": [torch.nn.Parameter(torch.ones(2))]} for _ in range(3)], lr=rate)
+        for rate in (torch.tensor(RATE), RATE)
+    )
+    assert as_tensor.param_groups[0]["lr"] is as_tensor.param_groups[2]["lr"]
+    for each in (as_tensor, as_number):
+        RateScale(each).aim(2, warmup_steps=0)
+        for group in each.param_groups:
+            group["params"][0].grad = torch.ones(2)
+    for _ in range(4):
+        assert moved(as_tensor) == pytest.approx(moved(as_number), rel=1e-4)
+        assert [float(group["lr"]) for group in as_tensor.param_groups] == pytest.approx([RATE] * 3)
+
+
 def test_a_rise_is_warmed_up_and_a_fall_is_not():
     """Growing takes the steps that were said, from wherever the factor was; shrinking is at once."""
     optimizer = optimizer_of()

@@ -107,7 +107,7 @@ class RateScale:
             self._restore(optimizer)
         factor = self.factor
         if factor != 1.0:
-            self._kept = [_times(group, factor) for group in optimizer.param_groups]
+            self._kept = _times(optimizer.param_groups, factor)
 
     def _put_back(self, optimizer: optim.Optimizer, *_: Any) -> None:
         self._restore(optimizer)
@@ -122,15 +122,18 @@ class RateScale:
         self._kept = []
 
 
-def _times(group: dict[str, Any], factor: float) -> Any:
-    """Multiply the rate of a group; gives the rate before. A tensor stays the same one: a CUDA graph may read it."""
-    rate = group["lr"]
-    if isinstance(rate, torch.Tensor):
-        before = rate.clone()
-        rate.mul_(factor)
-        return before
-    group["lr"] = rate * factor
-    return rate
+def _times(groups: list[dict[str, Any]], factor: float) -> list[Any]:
+    """Multiply the rates of all groups; gives those before. A tensor stays the same one: a CUDA graph may read it."""
+    rates = [group["lr"] for group in groups]
+    # Groups without a rate of their own share the optimizer's tensor, which is multiplied once for all of them.
+    tensors = {id(rate): rate for rate in rates if isinstance(rate, torch.Tensor)}
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    for tensor in tensors.values():
+        tensor.mul_(factor)
+    for group, rate in zip(groups, rates, strict=True):
+        if id(rate) not in tensors:
+            group["lr"] = rate * factor
+    return [before.get(id(rate), rate) for rate in rates]
 
 
 class SampleSchedule:
