@@ -36,10 +36,14 @@ class ChaseCallback(TrainerHooks, TrainerCallback):  # type: ignore[misc,unused-
     def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
         del control
         self.loop.end("begun anew")  # one whose end was never told
+        samples = _samples(args, train_dataloader)
+        # Resumed in an epoch, the Trainer leaves out what was used of it, or else begins it again.
+        skipped = 0 if args.ignore_data_skip else state.global_step % (samples.epoch_steps or 1)
         self.loop.begin(
             step=state.global_step,
-            samples=_samples(args, train_dataloader),
+            samples=samples,
             last_step=state.max_steps or None,
+            in_epoch=skipped,
             local_rank=args.local_process_index,
             level=args.get_process_log_level(),
         )

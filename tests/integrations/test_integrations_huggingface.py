@@ -118,6 +118,19 @@ def test_resumed_from_a_checkpoint(service, make, tmp_path):
     assert (last(service)["units_done"], last(service)["total_units"]) == (32.0, 32.0)
 
 
+@pytest.mark.parametrize("ignore_data_skip", [False, True])
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_resumed_within_an_epoch(service, make, tmp_path, step, ignore_data_skip):
+    """Wherever that is: what the model is given counts, whether what was used of the epoch is left out or not."""
+    settings = {"rows": 18, "num_train_epochs": 3}
+    make(ChaseCallback("hf"), **settings, save_strategy="steps", save_steps=step).train()
+    trainer = make(ChaseCallback("hf"), **settings, ignore_data_skip=ignore_data_skip)
+    seen = []
+    trainer.model.register_forward_pre_hook(lambda _, __, given: seen.append(len(given["x"])), with_kwargs=True)
+    trainer.train(resume_from_checkpoint=str(tmp_path / f"out/checkpoint-{step}"))
+    assert (last(service)["units_done"], last(service)["total_units"]) == (sum(seen), sum(seen))
+
+
 def test_stopped_early(service, make):
     """By another callback: what was done counts, and the job has ended."""
     trainer = make(At(5, lambda control: setattr(control, "should_training_stop", True)), max_steps=12)
