@@ -70,8 +70,8 @@ class Normed(Images):
         self.insert(1, nn.BatchNorm2d(4))
 
 
-def train(rank, said, model=None, fits=12):
-    """Changes at random, and on rank 2 alone memory for no more than ``fits``."""
+def train(rank, said, model=None, fits=12, *, early=False):
+    """Changes at random, and on rank 2 alone memory for no more than ``fits``: not even for the inputs if ``early``."""
     whole = model or Images()
     shared = DistributedDataParallel(whole)
     optimizer = torch.optim.SGD(shared.parameters(), 0.05, momentum=0.9)
@@ -93,10 +93,13 @@ def train(rank, said, model=None, fits=12):
             with step:
                 for micro in step:
                     inputs, labels = micro.data
+                    lacking = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+                    if early and rank == 2 and len(inputs) > fits:
+                        raise lacking
                     with micro.gradients(shared):
                         loss = nn.functional.cross_entropy(shared(inputs), labels)
                         if rank == 2 and len(inputs) > fits:
-                            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+                            raise lacking
                         (loss * micro.weight).backward()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -105,6 +108,10 @@ def train(rank, said, model=None, fits=12):
 
 def too_big(rank, said):
     return train(rank, said, Normed(), fits=4)
+
+
+def too_big_early(rank, said):
+    return train(rank, said, Normed(), fits=4, early=True)
 
 
 def killed(rank, said):
@@ -143,7 +150,7 @@ def as_rank(rank, directory, scenarios, port_of):
             time.sleep(0.01)
 
 
-SCENARIOS = {each.__name__: each for each in (agree, wander, train, too_big, killed)}
+SCENARIOS = {each.__name__: each for each in (agree, wander, train, too_big, too_big_early, killed)}
 
 
 def main():

@@ -36,7 +36,7 @@ def four_ranks(directory, *scenarios):
 @pytest.fixture(scope="module")
 def saw(tmp_path_factory):
     """What each rank saw in each scenario."""
-    ended, saw = four_ranks(tmp_path_factory.mktemp("ranks"), "agree", "wander", "train", "too_big")
+    ended, saw = four_ranks(tmp_path_factory.mktemp("ranks"), "agree", "wander", "train", "too_big", "too_big_early")
     assert ended == [0, 0, 0, 0]
     return {scenario: [each[scenario] for each in saw] for scenario in saw[0]}
 
@@ -74,9 +74,12 @@ def test_four_ranks_that_change_end_with_the_weights_of_one_process(saw):
 
 
 @pytest.mark.slow
-def test_one_rank_out_of_memory_puts_the_size_out_on_all(saw):
-    """Only rank 2 lacks the memory: all redo that batch at the size before, at the same step, and none hangs."""
-    ranks = saw["too_big"]
+@pytest.mark.parametrize("scenario", ["too_big", "too_big_early"])
+def test_one_rank_out_of_memory_puts_the_size_out_on_all(saw, scenario):
+    """Only rank 2 lacks the memory, in its forward pass or before: all redo that batch at the size before, at the same
+    step, and none hangs.
+    """
+    ranks = saw[scenario]
     assert all(each == ranks[0] for each in ranks)
     assert ranks[0]["said"] == [[3, 4, 12], ["out", 12], [4, 12, 4], [6, 4, 6], ["out", 6], [6, 6, 4]]
 

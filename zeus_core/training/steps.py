@@ -65,8 +65,9 @@ class Microbatch:
         if not isinstance(model, nn.parallel.DistributedDataParallel):
             return nullcontext()
         if self.begins:
-            # Else a rank that ran out of memory in its forward pass would send its buffers alone.
-            model.require_forward_param_sync = True
+            # A rank may run out of memory before its forward pass as well as in it: were buffers sent there, the others
+            # would wait for it. The step's last pass sees to it that the next step sends them.
+            model.require_forward_param_sync = False
         return nullcontext() if self.sync else model.no_sync()
 
 
