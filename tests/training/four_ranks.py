@@ -71,7 +71,10 @@ class Normed(Images):
 
 
 def train(rank, said, model=None, fits=12, *, early=False):
-    """Changes at random, and on rank 2 alone memory for no more than ``fits``: not even for the inputs if ``early``."""
+    """Changes at random, and on rank 2 alone memory for no more than ``fits``.
+
+    ``early``: a change is wished for from the beginning, and there is no memory for the inputs.
+    """
     whole = model or Images()
     shared = DistributedDataParallel(whole)
     optimizer = torch.optim.SGD(shared.parameters(), 0.05, momentum=0.9)
@@ -86,6 +89,8 @@ def train(rank, said, model=None, fits=12, *, early=False):
     )
     loader = SampleLoader(Images.dataset(LENGTH), chunk=12, rank=rank, world=WORLD)
     steps, wishes, wait = Steps(batching, loader), random.Random(5), delays(rank)
+    if early:
+        batching.request(12)
     while loader.epoch < 8:
         for step in steps:
             wait()

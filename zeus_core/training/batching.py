@@ -96,9 +96,14 @@ class Batching:
             raise ValueError(f"microbatch {microbatch!r} is none of the declared ones, {list(self.plan.microbatches)}")
         self._wish = microbatch
 
-    def begin_step(self, *, epoch_begins: bool) -> None:
-        """Before each optimizer step, on every rank: agree on a wish, and apply what is agreed at a boundary."""
+    def begin_step(self, *, epoch_begins: bool, may_change: bool = True) -> None:
+        """Before each optimizer step, on every rank: agree on a wish, and apply what is agreed at a boundary.
+
+        Not where it ``may_change`` not: then the next boundary counts.
+        """
         self._agree()
+        if not may_change:
+            return
         boundary = self.plan.boundary
         if boundary == "accumulation" or (epoch_begins if boundary == "epoch" else self._checkpointed):
             self._apply(self._agreed)

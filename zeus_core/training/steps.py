@@ -87,6 +87,11 @@ class Step:
         self._all_given = self._voted = False
         self._size = self._batching.microbatch
 
+    @property
+    def exchanged(self) -> bool:
+        """Whether its last pass has exchanged the ranks' gradients."""
+        return self._batching.world > 1 and not self._trial and not self.failed
+
     def __len__(self) -> int:
         """Microbatches, the same on all ranks."""
         longest = math.ceil(self.samples / self._batching.world)
@@ -178,6 +183,7 @@ class Steps:
             raise ValueError(f"the batching is for {batching.world} ranks and the loader for {loader.world}")
         self.batching, self.loader = batching, loader
         self.update = _Update()
+        self._exchanges = 0  # steps in which passes have exchanged gradients
         batching.optimizer.register_step_pre_hook(self.update.begin)
 
     def __iter__(self) -> Iterator[Step]:
@@ -186,12 +192,16 @@ class Steps:
             if again:
                 torch.cuda.empty_cache()  # by now nothing holds the failed step's tensors
             else:
-                self.batching.begin_step(epoch_begins=self.loader.position == 0)
+                # After its first exchange DistributedDataParallel talks to all ranks in the next forward pass, which a
+                # rank may be without in a size's first step.
+                may_change = self._exchanges != 1
+                self.batching.begin_step(epoch_begins=self.loader.position == 0, may_change=may_change)
             step = Step(self, again=again)
             yield step
             if not step.ended:
                 raise RuntimeError("a step ends with its `with` block, after its last microbatch: this one did not")
             again = step.failed
+            self._exchanges += step.exchanged
 
     def state_dict(self) -> dict[str, Any]:
         """The same on all ranks; to be taken between two steps."""
