@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -70,13 +71,13 @@ class Normed(Images):
         self.insert(1, nn.BatchNorm2d(4))
 
 
-def train(rank, said, model=None, fits=12, *, early=False):
+def train(rank, said, model=None, fits=12, *, early=False, wrapped=lambda shared: shared):
     """Changes at random, and on rank 2 alone memory for no more than ``fits``.
 
     ``early``: a change is wished for from the beginning, and there is no memory for the inputs.
     """
     whole = model or Images()
-    shared = DistributedDataParallel(whole)
+    shared = wrapped(DistributedDataParallel(whole))
     optimizer = torch.optim.SGD(shared.parameters(), 0.05, momentum=0.9)
     plan = BatchPlan(48, 4, (1, 2, 3, 4, 6, 12) if fits == 12 else (4, 6, 12), "accumulation")
     batching = Batching(
@@ -119,6 +120,10 @@ def too_big_early(rank, said):
     return train(rank, said, Normed(), fits=4, early=True)
 
 
+def too_big_compiled(rank, said):
+    return train(rank, said, fits=4, wrapped=partial(torch.compile, backend="eager"))
+
+
 def killed(rank, said):
     """Rank 3 is killed when a change is proposed and before it votes."""
     agreement = Agreement.of_job(timeout_s=0.5)
@@ -155,7 +160,7 @@ def as_rank(rank, directory, scenarios, port_of):
             time.sleep(0.01)
 
 
-SCENARIOS = {each.__name__: each for each in (agree, wander, train, too_big, too_big_early, killed)}
+SCENARIOS = {each.__name__: each for each in (agree, wander, train, too_big, too_big_early, too_big_compiled, killed)}
 
 
 def main():

@@ -36,7 +36,8 @@ def four_ranks(directory, *scenarios):
 @pytest.fixture(scope="module")
 def saw(tmp_path_factory):
     """What each rank saw in each scenario."""
-    ended, saw = four_ranks(tmp_path_factory.mktemp("ranks"), "agree", "wander", "train", "too_big", "too_big_early")
+    too_big = "too_big", "too_big_early", "too_big_compiled"
+    ended, saw = four_ranks(tmp_path_factory.mktemp("ranks"), "agree", "wander", "train", *too_big)
     assert ended == [0, 0, 0, 0]
     return {scenario: [each[scenario] for each in saw] for scenario in saw[0]}
 
@@ -74,7 +75,7 @@ def test_four_ranks_that_change_end_with_the_weights_of_one_process(saw):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", ["too_big", "too_big_early"])
+@pytest.mark.parametrize("scenario", ["too_big", "too_big_early", "too_big_compiled"])
 def test_one_rank_out_of_memory_puts_the_size_out_on_all(saw, scenario):
     """Only rank 2 lacks the memory, in its forward pass or before: all redo that batch at the size before, at the same
     step, and none hangs.

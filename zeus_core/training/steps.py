@@ -60,6 +60,7 @@ class Microbatch:
 
     def gradients(self, model: nn.Module) -> AbstractContextManager[Any]:
         """What the forward and backward pass belong in: ``model.no_sync()`` where gradients are not to be exchanged."""
+        model = getattr(model, "_orig_mod", model)  # of torch.compile, whose passes are the model's own
         if self.begins and type(model).__name__.startswith(("FSDP", "FullySharded")):
             raise RuntimeError("the ranks hold parts of this model: say so (sharded=True) to the batching")
         if not isinstance(model, nn.parallel.DistributedDataParallel):
