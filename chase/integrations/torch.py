@@ -46,19 +46,24 @@ class Follower:
         self._job = job
         self._worth = worth
         self._asked: int | None = None
+        self._told, self._told_out = job.own_batch_size, frozenset[int]()
 
     def changed(self, change: Change) -> None:
         """For ``Batching``'s ``on_change``. Of a joint job only the node that leads has declared sizes."""
-        if self._job.own_batch_size is not None:
-            self._job.runs_at(change.microbatch)
+        self._runs_at(change.microbatch)
 
     def out(self, microbatch: int) -> None:
         """For ``Batching``'s ``on_out``. The job's own size cannot be left out: all others are compared with it."""
+        self._told_out |= {microbatch}
         if self._job.own_batch_size not in {None, microbatch}:
             self._job.cannot_run_at(microbatch)
 
     def step(self, step: Step, batching: Batching) -> None:
         """After each step: count it, and pass on what is wanted. A step that is done again is not counted."""
+        if batching.microbatch != self._told:  # it goes on from a checkpoint, of which the job knows nothing
+            self._runs_at(batching.microbatch)
+        for size in batching.out - self._told_out:
+            self.out(size)
         if not step.failed:
             worth = 1.0 if self._worth is None else self._worth(batching.global_batch)
             self._job.step(step.samples if worth == 1.0 else step.samples * worth)
@@ -66,6 +71,11 @@ class Follower:
         if wanted is not None and wanted != self._asked:
             self._asked = wanted
             batching.request(wanted)
+
+    def _runs_at(self, microbatch: int) -> None:
+        self._told = microbatch
+        if self._job.own_batch_size is not None:
+            self._job.runs_at(microbatch)
 
 
 class SharedLimit:
