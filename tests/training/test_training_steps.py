@@ -279,3 +279,20 @@ def test_without_the_global_batch_the_rate_follows_it(kind, rule):
     assert optimizer.param_groups[0]["lr"] == rate
     assert run.samples[-2] == 96
     assert sum(run.samples) == 600
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_rate_of_a_training_before_is_left_with_it(keep):
+    """A second training with the same optimizer begins at the schedule's rates, whichever plan either has."""
+    model = Images()
+    optimizer = OPTIMIZERS["SGD"](model.parameters())
+    growing = {"microbatch": 6, "keep_global_batch": False, "warmup_steps": 0}
+    first = Run(model, optimizer, Images.dataset(600), **growing)
+    first.epoch(lambda _: first.batching.request(24))
+    assert first.batching.rate.factor == 4
+    rate, seen = optimizer.param_groups[0]["lr"], []
+    second = Run(model, optimizer, Images.dataset(96), **({} if keep else growing))
+    optimizer.register_step_pre_hook(lambda optimizer, *_: seen.append(optimizer.param_groups[0]["lr"] / rate))
+    second.epoch()
+    assert seen == [1.0] * 4
+    assert optimizer.param_groups[0]["lr"] == rate

@@ -16,7 +16,7 @@ from torch import optim
 
 from zeus_core.training.agreement import Agreement
 from zeus_core.training.batch_plan import BatchPlan
-from zeus_core.training.lr_scaling import RateScale, rate_factor, rule_for
+from zeus_core.training.lr_scaling import RateScale, leave_rates, rate_factor, rule_for
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class Batching:
         self.microbatch = plan.microbatch
         self.out: frozenset[int] = frozenset()
         self.good: tuple[int, ...] = ()  # sizes that are known to fit, the latest last
+        leave_rates(optimizer)  # which may have been another plan's before
         self.rate = None if plan.keep_global_batch else RateScale(optimizer)
         self._rule = None if plan.keep_global_batch else rule_for(optimizer, plan.rate_rule)
         self._on_change, self._on_out = on_change, on_out

@@ -20,9 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import optim
+from torch.utils.hooks import RemovableHandle
 
 from zeus_core.training.batch_plan import Rule
 
@@ -66,14 +68,17 @@ def rate_factor(rule: Rule, before: float, after: float) -> float:
 
 
 class RateScale:
-    """Multiplies the learning rates of ``optimizer`` by ``factor`` in each of its steps."""
+    """Multiplies the learning rates of ``optimizer`` by ``factor`` in each of its steps, until it has another one."""
 
     def __init__(self, optimizer: optim.Optimizer) -> None:
         self._from = self._to = 1.0
         self._warmup_steps = self._taken = 0
         self._kept: list[Any] = []
-        optimizer.register_step_pre_hook(self._scale)
-        optimizer.register_step_post_hook(self._put_back)
+        leave_rates(optimizer)
+        _HOOKS[optimizer] = [
+            optimizer.register_step_pre_hook(self._scale),
+            optimizer.register_step_post_hook(self._put_back),
+        ]
 
     @property
     def factor(self) -> float:
@@ -120,6 +125,16 @@ class RateScale:
             else:
                 group["lr"] = rate
         self._kept = []
+
+
+# By optimizer, as it holds on to a scale that nobody else knows any more.
+_HOOKS: WeakKeyDictionary[optim.Optimizer, list[RemovableHandle]] = WeakKeyDictionary()
+
+
+def leave_rates(optimizer: optim.Optimizer) -> None:
+    """Let the ``RateScale`` that ``optimizer`` may have do nothing any more: what it was for has ended."""
+    for hook in _HOOKS.pop(optimizer, []):
+        hook.remove()
 
 
 def _times(groups: list[dict[str, Any]], factor: float) -> list[Any]:
