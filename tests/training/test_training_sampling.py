@@ -204,6 +204,56 @@ def test_an_order_that_another_numpy_drew_is_refused():
         loader.load_state_dict({**state, "position": 20})
 
 
+class Failing(Numbers):
+    """Sample ``bad`` cannot be had at first."""
+
+    def __init__(self, length, bad, mark, error):
+        super().__init__(length)
+        self.bad, self.mark, self.error = bad, mark, error
+
+    def __getitem__(self, i):
+        if i == self.bad and not self.mark.exists():
+            self.mark.touch()
+            raise self.error
+        return super().__getitem__(i)
+
+
+@pytest.mark.parametrize(
+    "workers", [{"num_workers": 0}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}]
+)
+@pytest.mark.parametrize("bad", [0, 46])
+def test_samples_that_could_not_be_fetched_are_fetched_again(tmp_path, workers, bad):
+    """On each rank: a file system that fails for a moment loses none of them and repeats none."""
+    dataset = Failing(47, bad, tmp_path / "failed", OSError("stale file handle"))
+    loaders = [SampleLoader(dataset, chunk=6, rank=rank, world=2, shuffle=False, **workers) for rank in (0, 1)]
+    seen, failed = [], 0
+    while len(seen) < 47:
+        samples = min(14, loaders[0].left)
+        try:
+            parts = [loader.part(0, loader.share(samples)).tolist() for loader in loaders]
+        except OSError:
+            failed += 1
+            continue
+        for loader, part in zip(loaders, parts, strict=True):
+            seen += part
+            loader.advance(samples)
+    assert (failed, sorted(seen)) == (1, list(range(47)))
+
+
+def test_host_memory_that_runs_out_in_fetching_loses_no_sample(tmp_path):
+    """The step is done again with the samples that it had."""
+    text = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+    dataset = Failing(48, 20, tmp_path / "failed", RuntimeError(text))
+    batching = Batching(BatchPlan(12, 6, (3, 6)), torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], 0.1))
+    seen = []
+    for step in Steps(batching, SampleLoader(dataset, chunk=6, shuffle=False)):
+        with step:
+            samples = [i for micro in step for i in micro.data.tolist()]
+        if not step.failed:
+            seen += samples
+    assert (seen, batching.microbatch) == (list(range(48)), 3)
+
+
 class Endless(IterableDataset):
     def __iter__(self):
         yield 1

@@ -192,11 +192,16 @@ class SampleLoader:
 
     def _fetch(self) -> None:
         if self._chunks is None:
-            seed = f"{self._order.seed} {self.epoch} {self._origin} {self.rank}"
+            start = self._origin + self.world * self._fetched + self.rank
+            seed = f"{self._order.seed} {self.epoch} {start - self.rank} {self.rank}"
             self._generator.manual_seed(zlib.crc32(seed.encode()))
-            self._stream.indices = self._order.indices[self._origin + self.rank :: self.world]
+            self._stream.indices = self._order.indices[start :: self.world]
             self._chunks = iter(self._loader)
-        data = next(self._chunks)
+        try:
+            data = next(self._chunks)
+        except BaseException:
+            self._chunks = None  # it would go on behind the chunk that failed
+            raise
         end = min(self._fetched + self.chunk, self._own(self._order.length))
         self._held.append((self._fetched, end, data))
         self._fetched = end
