@@ -208,5 +208,7 @@ def test_a_schedule_goes_on_from_its_checkpoint_and_in_its_own_steps():
     assert scheduler.last_epoch == 2
     with pytest.raises(ValueError, match="samples_per_step was 10 in the checkpoint and is 20"):
         SampleSchedule(scheduler, 20).load_state_dict(schedule.state_dict())
+    with pytest.raises(TypeError, match="goes by a metric, not by samples"):
+        SampleSchedule(lr_scheduler.ReduceLROnPlateau(optimizer), 10)
     with pytest.raises(ValueError, match="samples_per_step must be a whole number of at least 1, not 0"):
         SampleSchedule(scheduler, 0)

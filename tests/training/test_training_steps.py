@@ -179,6 +179,18 @@ def test_a_size_that_is_out_stays_out_after_a_resume():
     assert (resumed.changes, resumed.batching.microbatch) == ([], 8)
 
 
+def test_a_size_that_fitted_elsewhere_is_tried_again_after_a_resume():
+    """The GPU that it goes on with may have less memory; of sizes to fall back to it is still the good one."""
+    run = images_run()
+    run.epoch()
+    assert run.batching.tried
+    resumed = images_run()
+    resumed.steps.load_state_dict(copy.deepcopy(run.steps.state_dict()))
+    assert (resumed.batching.good, resumed.batching.tried) == ((8,), False)
+    resumed.epoch()
+    assert resumed.batching.tried
+
+
 def test_the_smallest_size_that_does_not_fit_ends_the_training():
     """With nothing smaller to go to the error is the caller's."""
     run = images_run()

@@ -65,6 +65,7 @@ class Batching:
         self.microbatch = plan.microbatch
         self.out: frozenset[int] = frozenset()
         self.good: tuple[int, ...] = ()  # sizes that are known to fit, the latest last
+        self._done_here: set[int] = set()  # of those, what this process has done: a resumed one may have less memory
         leave_rates(optimizer)  # which may have been another plan's before
         self.rate = None if plan.keep_global_batch else RateScale(optimizer)
         self._rule = None if plan.keep_global_batch else rule_for(optimizer, plan.rate_rule)
@@ -85,8 +86,8 @@ class Batching:
 
     @property
     def tried(self) -> bool:
-        """Whether a whole microbatch was done at the size in force, so that it is known to fit."""
-        return self.microbatch in self.good
+        """Whether this process has done a whole microbatch at the size in force, so that it is known to fit."""
+        return self.microbatch in self._done_here
 
     def request(self, microbatch: int) -> None:
         """Wish for another size, from any thread; the latest wish counts, on rank 0 alone.
@@ -114,6 +115,8 @@ class Batching:
         """After each optimizer step of ``samples`` on all ranks together, on every rank."""
         self.steps += 1
         whole = samples >= self.microbatch * self.world  # the end of an epoch may be too small to show anything
+        if whole:
+            self._done_here.add(self.microbatch)
         if whole and self.good[-1:] != (self.microbatch,):
             self.good = (*(size for size in self.good if size != self.microbatch), self.microbatch)
 

@@ -155,12 +155,15 @@ class SampleSchedule:
     """A learning-rate scheduler that counts samples: one of its steps is ``samples_per_step`` samples, not one update.
 
     So a schedule chosen for a global batch B0 = ``samples_per_step`` is as long in epochs at any other, and the uneven
-    last batch of an epoch counts as what it is. Save its state and the scheduler's own.
+    last batch of an epoch counts as what it is. Save its state and the scheduler's own. Raises ``TypeError`` for one
+    that goes by a metric.
     """
 
     def __init__(self, scheduler: optim.lr_scheduler.LRScheduler, samples_per_step: int) -> None:
         if samples_per_step.__class__ is not int or samples_per_step < 1:
             raise ValueError(f"samples_per_step must be a whole number of at least 1, not {samples_per_step!r}")
+        if isinstance(scheduler, optim.lr_scheduler.ReduceLROnPlateau):
+            raise TypeError("ReduceLROnPlateau goes by a metric, not by samples: step it as ever, after an evaluation")
         self._scheduler, self._samples_per_step = scheduler, samples_per_step
         self.samples = 0
 
