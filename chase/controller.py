@@ -607,7 +607,7 @@ class Controller:
         job.intensity_g = None if outlook.now is None else outlook.now.g_per_kwh
         self._record(job, given, choice, applied, outlook)
         self._ledger.post(job, outlook, self._rates(job.region), self.config.control.account_s)
-        self._recurrences.watch(job)
+        self._recurrences.watch(job, alone=self._alone(job))
         self._watch_progress(job)
 
     def _record(

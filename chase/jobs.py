@@ -413,7 +413,8 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
     Another name, unit, profile or choice of batch sizes makes another frontier, and what was known is let go.
     """
     if wanted.units != job.units:
-        job.units_done = wanted.units_done  # of other things, so it may be less
+        # Other things, so there may be fewer. Where nothing was counted before, all of these were done since.
+        job.units_done = wanted.units_done if job.units_done > 0 else 0.0
         job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)
         if job.account is not None:
             job.account.units = job.units_done

@@ -39,7 +39,11 @@ class Hardware:
 
 @dataclass(slots=True)
 class Running:
-    """A trial as it was at ``since_s``, when the job had drawn ``energy_j`` in this run of the service."""
+    """A trial as it was at ``since_s``, when the job had drawn ``energy_j`` in this run of the service.
+
+    ``gap_s`` is how long it trained before that with nobody looking: it drew then what it draws otherwise. ``asked`` is
+    whether the training ever asked which size to try, and ``shared`` whether its joules were partly another job's.
+    """
 
     record: TrialRecord
     recurring: Recurring
@@ -47,7 +51,10 @@ class Running:
     since_s: float
     energy_j: float
     kept_s: float
+    gap_s: float = 0.0
     reached: bool = False
+    asked: bool = False
+    shared: bool = False
     stop: str = ""
 
 
@@ -78,7 +85,8 @@ class RecurrenceBook:
         else:
             proposal = self._proposal(record, [t for t in history if t.number < mine.number], mine.eta, hardware)
         now_s = self._clock.monotonic()
-        self._running[job.id] = Running(mine, recurring, proposal.stop_above, now_s, job.energy_j, now_s)
+        gap_s = max(0.0, (self._clock.now() - mine.began_at).total_seconds() - mine.duration_s)
+        self._running[job.id] = Running(mine, recurring, proposal.stop_above, now_s, job.energy_j, now_s, gap_s)
         job.trains_at(mine.batch_size)
 
     def hear(self, job: Job, said: Said) -> None:
@@ -92,13 +100,21 @@ class RecurrenceBook:
         metric = record.metric if said.metric is None else said.metric
         running.record = replace(record, batch_size=size or record.batch_size, epochs=epochs, metric=metric)
         running.reached |= said.reached is True
+        running.asked |= said.global_batch is not None
         job.trains_at(running.record.batch_size)
 
-    def watch(self, job: Job) -> None:
-        """At every tick: whether it has become too dear, and from time to time how far it is."""
+    def watch(self, job: Job, *, alone: bool) -> None:
+        """At every tick: whether it has become too dear, and from time to time how far it is.
+
+        ``alone`` is whether no other job is on its GPUs.
+        """
         running = self._running.get(job.id)
         if running is None:
             return
+        if not (alone or running.shared):
+            running.shared = True
+            text = f"{job.name} shares its GPUs with another job: what it takes says nothing of its batch size"
+            self._events("trial-shared", "warning", text, job_id=job.id)
         now = self._as_now(job, running)
         cost = cost_of(now.energy_j, now.duration_s, eta=now.eta, max_power_w=now.max_power_w)
         if running.stop_above is not None and cost > running.stop_above and not (running.reached or running.stop):
@@ -112,6 +128,9 @@ class RecurrenceBook:
         running = self._running.pop(job.id, None)
         if running is not None:
             status = _status(running, reason)
+            if running.reached and not running.asked:
+                text = f"{job.name} never asked for job.batch_size: nobody knows what it was trained with"
+                self._events("trial-not-asked", "warning", text, job_id=job.id)
             self._store.keep_trial(replace(self._as_now(job, running), status=status, ended_at=self._clock.now()))
 
     def keep(self, job: Job) -> None:
@@ -153,6 +172,9 @@ class RecurrenceBook:
             raise JobRefused(404, "unknown-recurrence", f"no job {name!r} was trained here as a recurring one")
         if not mine:
             raise JobRefused(403, "not-yours", f"the recurring job {name!r} belongs to another user")
+        if len(mine) > 1:
+            owners = ", ".join(map(str, sorted(record.uid for record in mine)))
+            raise JobRefused(409, "several-owners", f"users {owners} each have a job {name!r}: ask as one of them")
         return mine[0]
 
     def _changed(self, record: RecurrenceRecord, **changes: Any) -> RecurrenceRecord:
@@ -238,7 +260,9 @@ class RecurrenceBook:
     def _as_now(self, job: Job, running: Running) -> TrialRecord:
         record = running.record
         seconds = record.duration_s + self._clock.monotonic() - running.since_s
-        return replace(record, duration_s=seconds, energy_j=record.energy_j + job.energy_j - running.energy_j)
+        joules = record.energy_j + job.energy_j - running.energy_j
+        whole = 1.0 + running.gap_s / seconds if seconds > 0 else 1.0
+        return replace(record, duration_s=seconds * whole, energy_j=joules * whole)
 
 
 def key_of(uid: int, name: str) -> str:
@@ -293,10 +317,14 @@ def proposed(
 
 
 def _status(running: Running, reason: str) -> str:
-    if running.reached:
-        return Status.CONVERGED.value
+    """What ends before its epochs are over, by somebody's hand or a fault of the code, says nothing of its size."""
     if _OUT_OF_MEMORY in reason:
         return Status.OUT_OF_MEMORY.value
-    if reason.startswith(_GONE):
+    if running.shared or not running.asked:
         return Status.LOST.value
-    return (Status.STOPPED if running.stop else Status.FAILED).value
+    if running.reached:
+        return Status.CONVERGED.value
+    if running.stop and not reason.startswith(_GONE):
+        return Status.STOPPED.value
+    over = running.record.epochs >= running.recurring.max_epochs
+    return (Status.FAILED if over else Status.LOST).value

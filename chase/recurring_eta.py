@@ -30,7 +30,8 @@ def eta_of(
     dirty = _dirtiness(outlook, span_s)
     if dirty is None:
         eta = speed_first if without_signal == SPEED else efficiency_first
-        return eta, f"eta {eta:g}: nothing is known of the grid, the owner's default is {without_signal}"
+        why = f"of the grid's last weeks fewer than {_FEW} hours are known, or none of those ahead"
+        return eta, f"eta {eta:g}: {why}; the owner's default is {without_signal}"
     eta = speed_first + (efficiency_first - speed_first) * min(max(3.0 * dirty - 1.0, 0.0), 1.0)
     mode = SPEED if eta == speed_first else EFFICIENCY if eta == efficiency_first else "between both"
     hours = f"the next {duration(span_s)} are dirtier than {dirty:.0%} of the last weeks' hours"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class _View:
         for arm in self.arms:
             own = ", its own" if arm.batch_size == record.spec["default"] else ""
             best = ", the best" if arm.batch_size == self.best else ""
-            yield f"  {arm.batch_size:>8}  {_belief(arm)}{own}{best}"
+            yield f"  {arm.batch_size:>8}  {_belief(arm, self.trials)}{own}{best}"
 
 
 class _ShowsByDefault(DefaultGroup):
@@ -173,10 +174,11 @@ def _view(record: RecurrenceRecord, trials: list[TrialRecord], eta: float) -> _V
     return _View(record, counted, proposed(record, counted, eta, hardware, seed=0).arms, eta)
 
 
-def _belief(arm: Arm) -> str:
-    if arm.state == "out":
-        return "given up"
+def _belief(arm: Arm, trials: Iterable[TrialRecord]) -> str:
     if arm.mean is None or arm.sd is None:
-        return "not tried"
+        ended = Counter(trial.status for trial in trials if trial.batch_size == arm.batch_size)
+        times = ", ".join(status if count == 1 else f"{status} {count} times" for status, count in ended.items())
+        state = "given up" if arm.state == "out" else "nothing known" if times else "not tried"
+        return f"{state}: {times}" if times else state
     by = f"{arm.count} training{'s' if arm.count > 1 else ''}" if arm.count else "what it took on other GPUs"
     return f"{energy(arm.mean)}, give or take {energy(arm.sd)}, by {by}"

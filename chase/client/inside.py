@@ -72,7 +72,8 @@ class InsideLink:
             return Answer(next_s=OFTEN_S)
         fresh = time.monotonic() <= (number(data, "good_until_s") or 0.0)
         next_s = number(data, "next_s") or OFTEN_S
-        return Answer(Advice.from_dict(data), min(next_s, OFTEN_S), connected=fresh and data.get("connected") is True)
+        connected = fresh and data.get("connected") is True
+        return Answer(Advice.from_dict(data), min(next_s, OFTEN_S), connected=connected, alone=not connected)
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:

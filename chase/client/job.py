@@ -167,7 +167,7 @@ class Job:
             return None
         if self._said.global_batch is None:
             if self._reporter is not None and self._mine():
-                self._reporter.wait_for(lambda answer: answer.advice.trial is not None, TRIAL_S)
+                self._reporter.wait_for(lambda answer: answer.advice.trial is not None or answer.alone, TRIAL_S)
             trial = self._advice.trial
             known = trial is not None and trial.batch_size in recurring.batch_sizes
             self._said = replace(self._said, global_batch=trial.batch_size if trial and known else recurring.default)

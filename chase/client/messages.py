@@ -166,11 +166,15 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one exchange. ``next_s`` is how long to wait for the next, in this machine's seconds."""
+    """The outcome of one exchange. ``next_s`` is how long to wait for the next, in this machine's seconds.
+
+    ``alone`` is for a process whose launcher has asked the service, and nobody answered.
+    """
 
     advice: Advice = field(default_factory=Advice)
     next_s: float = 5.0
     connected: bool = False
+    alone: bool = False
 
 
 def number(data: Mapping[str, Any], key: str, *, low: float = 0.0, high: float = MOST) -> float | None:

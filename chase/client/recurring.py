@@ -13,12 +13,34 @@ The service keeps what each recurrence took, and lets the next one try the batch
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 _MOST_SIZES = 16  # that the service takes
 _MOST_EPOCHS = 10**6
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        with suppress(TypeError):  # a tensor that is none
+            return operator.index(value)
+    raise TypeError(f"{name} must be a whole number, not {value!r}")
+
+
+def _wholes(name: str, values: Any) -> tuple[int, ...]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name} must be a list of whole numbers, not {values!r}")
+    return tuple(_whole(name, value) for value in values)
+
+
+def _real(name: str, value: Any) -> float:
+    if not isinstance(value, (str, bytes, bool)) and hasattr(value, "__float__"):
+        with suppress(TypeError, ValueError, RuntimeError):  # a tensor of several
+            return float(value)
+    raise TypeError(f"{name} must be a number, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +59,7 @@ class Recurring:
     beta: float | None = 2.0
 
     def __post_init__(self) -> None:
-        sizes = (*self.batch_sizes, self.default, self.max_epochs)
-        if not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
-            raise TypeError(f"batch sizes and max_epochs must be whole numbers, not {sizes!r}")
+        self._as_plain()
         if (
             min(self.batch_sizes, default=0) < 1
             or len({*self.batch_sizes}) < len(self.batch_sizes)
@@ -57,6 +77,13 @@ class Recurring:
             raise ValueError(f"max_epochs must be from 1 to {_MOST_EPOCHS}, not {self.max_epochs!r}")
         if self.beta is not None and not 1.0 < self.beta < math.inf:
             raise ValueError(f"beta must be more than 1, or None for no early end, not {self.beta!r}")
+
+    def _as_plain(self) -> None:
+        """What is sent is Python's own: numpy's whole numbers, a tensor of one number and any iterable are as good."""
+        for name, made in (("batch_sizes", _wholes), ("default", _whole), ("max_epochs", _whole), ("target", _real)):
+            object.__setattr__(self, name, made(name, getattr(self, name)))
+        if self.beta is not None:
+            object.__setattr__(self, "beta", _real("beta", self.beta))
 
     def check_microbatch(self, own: int) -> None:
         """Raise ``ValueError`` unless each of the sizes is so many microbatches of a job's ``own`` size."""

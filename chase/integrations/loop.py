@@ -86,6 +86,11 @@ class TrainingLoop:
         self._given = job if isinstance(job, Job) else None
         if self._given is not None and arguments:
             raise TypeError(f"a Job has its arguments already: leave out {', '.join(arguments)}")
+        if "recurring" in arguments:
+            raise TypeError(
+                "a trainer's loader is there before its callback: make the Job yourself, the loader with its "
+                "batch_size, and give the callback that Job (docs/recurrences.md)"
+            )
         self._arguments = arguments
         said: Job = self._given if self._given is not None else Job(job, **arguments)  # type: ignore[arg-type]
         self._name = said.name

@@ -69,8 +69,27 @@ def test_one_with_its_trials(run, tried):
     assert "ranking: 3 trainings; what a batch size costs at eta 0.5" in text
     assert "64  1.25 MJ, give or take" in text
     assert "by 1 training, its own, the best" in text
-    assert "128  given up" in text
+    assert "128  given up: out of memory" in text
     assert "out of memory" in text
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (["lost"], "nothing known: lost"),
+        (["stopped early", "lost", "lost"], "nothing known: stopped early, lost 2 times"),
+        (["failed", "failed"], "given up: failed 2 times"),
+        ([], "not tried"),
+    ],
+)
+def test_a_size_of_which_nothing_is_known_says_why(run, tried, ended, said):
+    """Tried, and how that ended."""
+    with Store(tried, clock=ManualClock(BEGAN)) as store:
+        first, *_, last = store.trials(RANKING.key)
+        store.keep_trial(replace(last, batch_size=64, status="lost"))
+        for number, status in enumerate(ended, 4):
+            store.keep_trial(replace(first, number=number, batch_size=128, status=status))
+    assert f"128  {said}\n" in run("recurrences", "show", "ranking", "--db", tried).stdout
 
 
 def test_what_was_tried_on_other_gpus_says_so(run, tried):

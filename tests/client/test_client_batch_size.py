@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 import time
 
+import numpy as np
 import pytest
 
 from chase.client import Job, Recurring
 from chase.client.inside import InsideLink
-from chase.client.messages import Advice, Said, Terms, Trial
+from chase.client.messages import Advice, Answer, Said, Terms, Trial
 from chase.errors import ChaseError
 from chase.launch.handover import Handover
 
@@ -214,6 +217,45 @@ class TestRecurring:
             exchanged(daemon)
             told = daemon.jobs[job.id]
         assert (told["global_batch"], told["batch_size"]) == (32, 16)
+
+    def test_a_launcher_without_a_service_is_not_waited_for(self, place, monkeypatch):
+        """It has asked already, and nobody answered."""
+        handover = Handover(place)
+        handover.publish(Answer(next_s=60.0))
+        monkeypatch.setenv("CHASE_JOB_ID", "a" * 32)
+        monkeypatch.setenv("CHASE_JOB_DIR", str(place))
+        began_s = time.monotonic()
+        with Job("nightly", recurring=NIGHTLY) as job:
+            assert job.batch_size == 64
+        assert time.monotonic() - began_s < 5
+
+    def test_sizes_and_target_may_be_anybodys_numbers(self):
+        """Of numpy, of a range: what is sent is Python's own."""
+        sizes = np.array([32, 64])
+        made = Recurring(
+            batch_sizes=sizes, default=np.int64(64), target=np.float32(0.5), max_epochs=np.int32(3), beta=2
+        )
+        assert made == Recurring(batch_sizes=(32, 64), default=64, target=0.5, max_epochs=3, beta=2.0)
+        assert json.loads(json.dumps(made.to_dict()))["batch_sizes"] == [32, 64]
+        assert Recurring(batch_sizes=range(1, 4), default=2, target=1).batch_sizes == (1, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("batch_sizes", 64),
+            ("batch_sizes", "64"),
+            ("batch_sizes", (64.0,)),
+            ("default", 64.0),
+            ("max_epochs", True),
+            ("target", "0.8"),
+            ("target", None),
+            ("beta", "2"),
+        ],
+    )
+    def test_what_is_no_number_is_named(self, key, value):
+        """By its argument and its value."""
+        with pytest.raises(TypeError, match=f"^{key} must be a .*not {re.escape(repr(value).strip('()').rstrip(','))}"):
+            dataclasses.replace(NIGHTLY, **{key: value})
 
     def test_its_own_microbatch_divides_whatever_is_tried(self):
         """All others are compared with it, so it has to be possible in each recurrence."""

@@ -15,7 +15,7 @@ from daemon_peer import PeerDaemon
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chase.client import Job
+from chase.client import Job, Recurring
 from chase.integrations.loop import Samples, TrainerHooks, TrainingLoop, end_reason, quietly
 
 
@@ -385,3 +385,11 @@ def test_the_intensity_is_logged(service):
     service.wait_for(lambda: service.count("POST", "/report") >= 2, "anything")
     assert loop.scalars()["chase/intensity_g_per_kwh"] == 312.5
     loop.end()
+
+
+def test_a_recurring_job_is_made_before_its_loader():
+    """A callback comes too late to choose the batch size, so it takes none that would."""
+    nightly = Recurring(batch_sizes=(8, 16), default=8, target=0.9)
+    with pytest.raises(TypeError, match="make the Job yourself"):
+        TrainingLoop("job", recurring=nightly)
+    TrainingLoop(Job("job", recurring=nightly, units="samples"))

@@ -230,6 +230,14 @@ class TestProgress:
         job = add(table, PolicyConfig(deadline=AT + timedelta(hours=hours)), total_units=10.0)
         assert job.progress(AT).deadline_s == hours * HOUR
 
+    def test_the_first_that_was_counted_is_not_lost(self, table, clock):
+        """A launcher registers before its command counts: what that has done by then it did since."""
+        job = add(table, units="steps")
+        clock.advance(10.0)
+        table.report(job.id, ALICE, 0.0)
+        add(table, units="samples", units_done=64.0, total_units=640.0)
+        assert (job.units_done, job.progress(AT).units_done, job.progress(AT).units_left) == (64.0, 64.0, 576.0)
+
     def test_another_unit_counts_anew(self, table, clock):
         """A launcher's steps are not its command's samples: what was spent is time, and stays."""
         job = add(table, units="steps")

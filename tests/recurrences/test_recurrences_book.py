@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ def begin(bench: Bench, number: int, **more: Any) -> Job:
 
 
 def train(bench: Bench, job: Job, seconds: float, said: Said = Said(reached=True, epochs=4, metric=0.81)) -> None:  # noqa: B008
+    """At the size that it was told, unless ``said`` has another."""
     bench.run(seconds, step_s=5.0)
-    bench.controller.report(job.id, OWNER, job.units_done, said)
+    size = said.global_batch or bench.controller.trial(job)["trial"]["batch_size"]
+    bench.controller.report(job.id, OWNER, job.units_done, replace(said, global_batch=size))
 
 
 def whole(bench: Bench, number: int, seconds: float, reason: str = "done", **more: Any) -> Job:
@@ -69,7 +72,7 @@ class TestTrials:
         (row,) = trials(bench)
         assert (row.status, row.batch_size, row.stage, row.job_id) == ("running", 64, "pruning", job.id)
         assert row.max_power_w == 300.0
-        assert "eta 0.25: nothing is known of the grid" in row.reason
+        assert "eta 0.25: of the grid's last weeks fewer than 24 hours are known" in row.reason
         assert "trial-begun" in bench.codes()
 
     def test_what_it_took_is_kept(self, open_bench):
@@ -97,7 +100,9 @@ class TestTrials:
         ("reason", "said", "status"),
         [
             ("done", Said(epochs=10, metric=0.5, reached=False), Status.FAILED),
-            ("failed: ValueError", Said(epochs=1), Status.FAILED),
+            ("failed: ValueError", Said(epochs=1), Status.LOST),
+            ("done", Said(epochs=9, metric=0.5), Status.LOST),
+            ("failed: ValueError", Said(epochs=10), Status.FAILED),
             ("failed: OutOfMemoryError", Said(), Status.OUT_OF_MEMORY),
             ("killed by SIGKILL", Said(epochs=3), Status.LOST),
             ("interrupted", Said(), Status.LOST),
@@ -222,6 +227,7 @@ class TestRestart:
         bench = open_bench()
         job = begin(bench, 1)
         train(bench, job, 300.0, Said(epochs=2))
+        assert bench.controller.trial(job)["trial"]["number"] == 1
         first_j, at_s = job.energy_j, bench.clock.monotonic()
         again = open_bench()
         again.clock.advance(at_s)
@@ -243,8 +249,68 @@ class TestRestart:
         assert [row.status for row in trials(again)] == ["lost", "running"]
         assert again.controller.trial(job)["trial"]["batch_size"] == 64
 
+    @pytest.mark.parametrize("before_s", [0.0, 30.0, 300.0])
+    def test_what_it_took_with_nobody_looking_counts(self, open_bench, before_s):
+        """A training goes on without the service: its time is known, and it drew what it draws otherwise."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        bench.run(before_s, step_s=5.0)
+        at_s = bench.clock.monotonic()
+        again = open_bench()
+        again.clock.advance(at_s + 600.0)
+        back = begin(again, 1)
+        train(again, back, 300.0)
+        again.controller.end(back.id, OWNER, "done", back.units_done)
+        (row,) = trials(again)
+        assert row.status == "converged"
+        assert row.duration_s == pytest.approx(before_s + 900.0, rel=0.02)
+        assert row.energy_j / row.duration_s == pytest.approx(back.energy_j / 300.0, rel=0.05)
+        assert job.name == back.name
+
+
+class TestWhatSaysNothing:
+    """Of its batch size, so that the size is tried again and nobody's limit is the lower for it."""
+
+    def test_a_size_that_nobody_asked_for(self, open_bench):
+        """A training that never reads ``job.batch_size`` runs at its own, whatever it was told: that is said."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        bench.run(300.0)
+        bench.controller.report(job.id, OWNER, job.units_done, Said(epochs=4, reached=True))
+        bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert trials(bench)[0].status == "lost"
+        assert "trial-not-asked" in bench.codes()
+
+    def test_shared_gpus(self, open_bench):
+        """Two trainings on one card get half of its joules each."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        other = bench.register(0, job_id="f" * 16, name="other")
+        train(bench, job, 60.0)
+        bench.controller.end(other.id, OWNER, "done", other.units_done)
+        train(bench, job, 60.0)
+        bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert trials(bench)[0].status == "lost"
+        assert bench.codes().count("trial-shared") == 1
+
+    def test_a_fault_in_the_code_does_not_cost_a_size_its_place(self, open_bench):
+        """After the bug is mended the default is tried like any other."""
+        bench = open_bench()
+        whole(bench, 1, 30.0, "failed: NameError", said=Said())
+        assert begin(bench, 2).global_batch == 64
+
 
 class TestPeople:
+    def test_of_several_users_none_is_taken_for_another(self, open_bench):
+        """Root is told whose there are."""
+        bench = open_bench()
+        for number, uid in enumerate((4242, 4343), 1):
+            bench.register(0, job_id=f"{number:016x}", name="nightly", recurring=NIGHTLY.to_dict(), peer=Peer(uid, 1))
+            bench.controller.end(f"{number:016x}", Peer(uid, 1), "done", 0.0)
+        with pytest.raises(JobRefused, match="users 4242, 4343 each have a job 'nightly'"):
+            bench.controller.pin("nightly", Peer(0, 1), 32)
+        assert bench.controller.pin("nightly", Peer(4343, 1), 32).uid == 4343
+
     def test_pinned_and_let_go(self, open_bench):
         """From the next training on."""
         bench = open_bench()
