@@ -111,9 +111,9 @@ def test_the_end_of_a_job_tells_what_the_database_holds(bench):
     for value in (CLEAN, DIRTY, CLEAN):
         bench.grid.g_per_kwh = value
         bench.run(900, step_s=10)
-    summary, decisions = bench.controller.end(job.id, OWNER, "done", job.units_done)
+    summary, decisions, units = bench.controller.end(job.id, OWNER, "done", job.units_done)
     bench.store.flush()
     report = job_report(bench.store, bench.store.job(job.id))
     assert report.summary == summary
-    assert report.decisions == decisions
+    assert (report.decisions, report.job.units) == (decisions, units)
     assert summary.saved_grams is not None

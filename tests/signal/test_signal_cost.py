@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import timedelta
 
@@ -14,22 +15,36 @@ from providers.base import Transient
 FIVE = timedelta(minutes=5)
 
 
+def counted(asked):
+    """What a call gives, and how many calls of Python functions it takes: the same on any machine, however busy."""
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        given = asked()
+    finally:
+        sys.setprofile(before)
+    return given, calls
+
+
 @pytest.mark.parametrize("hours_ago", [0, 4, 12], ids=["fresh", "stale", "expired"])
 def test_an_outlook_of_a_week_of_five_minutes_costs_little(make, hours_ago):
-    """Under 5 ms of processor time with three sources of 2016 points each, however far it has to fall back."""
+    """Three sources of 2016 points each: less than a Python call for each of them, however far it has to fall back."""
     sources = [Source(name, error=Transient("down")) for name in ("first", "second", "third")]
     grid = make(*sources, typical=Typical())
     last = NOW - timedelta(hours=hours_ago)
     for source in sources:
         grid.remember(point(last - i * FIVE, 100.0 + i % 50, source=source.name, step=FIVE) for i in range(2016))
-    took_s = []
-    for _ in range(15):
-        began = time.process_time()
-        outlook = grid.outlook()
-        took_s.append(time.process_time() - began)
+    grid.outlook()
+    outlook, calls = counted(grid.outlook)
     assert outlook.now is not None
     assert len(outlook.recent) >= 1800
-    assert min(took_s) < 0.005
+    assert calls < 3 * 2016
 
 
 def test_a_day_in_doubt_beside_another_source_holds_the_ticks_up_for_a_moment_only(make, clock):

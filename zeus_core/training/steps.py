@@ -210,8 +210,15 @@ class Steps:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises ``ValueError`` where the checkpoint had another plan or another order of samples."""
-        self.batching.load_state_dict(state["batching"])
+        if missing := [name for name in ("batching", "loader") if name not in state]:
+            raise ValueError(f"the state of the steps lacks {', '.join(missing)}: was it written by state_dict?")
+        before = self.loader.state_dict()
         self.loader.load_state_dict(state["loader"])
+        try:
+            self.batching.load_state_dict(state["batching"])
+        except ValueError:
+            self.loader.load_state_dict(before)  # all or nothing
+            raise
 
 
 class _Update:
