@@ -340,10 +340,15 @@ class JobTable:
         if strange:
             names = ", ".join(map(str, job.batch_sizes)) or "none"
             raise JobRefused(422, "bad-batch-size", f"the job named batch sizes {names}, and not {min(strange)}")
-        gone = {*impossible} - {job.batch_size}
+        now = job.batch_in_force if in_force is None else in_force
+        elsewhere = now != job.batch_size and now not in impossible
+        gone = {*impossible} - (set() if elsewhere else {job.batch_size})  # something must be left to compare with
         job.out |= gone & {*job.batch_sizes}
         job.batch_sizes = tuple(size for size in job.batch_sizes if size not in gone)
-        job.batch_in_force = job.batch_in_force if in_force is None else in_force
+        job.batch_in_force = now
+        if job.batch_size in gone:  # then what it runs at instead is what all others are compared with
+            job.batch_size = job.batch_in_force
+            job.forget_frontier()
 
     def remove(self, job: Job) -> None:
         self._jobs.pop(job.id, None)
@@ -418,12 +423,13 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
         job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)
         if job.account is not None:
             job.account.units = job.units_done
-    levers = (wanted.batch_size, set(wanted.batch_sizes) - job.out)
+    own = job.batch_size if wanted.batch_size in job.out else wanted.batch_size
+    levers = (own, set(wanted.batch_sizes) - job.out)
     said = (wanted.name, wanted.units, wanted.profile, *levers)
     if said != (job.name, job.units, job.profile, job.batch_size, {*job.batch_sizes}):
         job.units, job.profile = wanted.units, wanted.profile
-        job.batch_size, job.batch_sizes = wanted.batch_size, tuple(sorted(levers[1]))
-        job.batch_in_force = wanted.batch_size
+        job.batch_size, job.batch_sizes = own, tuple(sorted(levers[1]))
+        job.batch_in_force = own
         job.forget_frontier()
     job.name, job.total_units = wanted.name, wanted.total_units
     job.policy, job.policy_config = dict(wanted.policy), policy

@@ -154,7 +154,10 @@ class Job:
             return self.global_batch
         wanted = self.setting.batch_size if self.connected else None
         possible = {*(self._terms.batch_sizes or ())} - {*self._said.impossible}
-        return wanted if wanted in possible else self._terms.batch_size
+        if wanted in possible:
+            return wanted
+        own = self._terms.batch_size
+        return own if own is None or own in possible else self._said.batch_size
 
     @property
     def global_batch(self) -> int | None:
@@ -210,11 +213,12 @@ class Job:
     def cannot_run_at(self, batch_size: int) -> None:
         """Say that a batch size is impossible after all: it did not fit into the memory. It is not wanted again.
 
-        Raises ``ValueError`` for one that was not declared, and for the job's own.
+        Of the job's own say first which one it ``runs_at`` instead: that one is what others are compared with then.
+        Raises ``ValueError`` for one that was not declared, and for its own while that is in force.
         """
         self._declared(batch_size)
-        if batch_size == self._terms.batch_size:
-            raise ValueError(f"{batch_size} is the job's own batch size, which others are compared with")
+        if batch_size == self._terms.batch_size == self._said.batch_size:
+            raise ValueError(f"{batch_size} is in force: say first, with runs_at, what the job runs at instead")
         self._said = replace(self._said, impossible=tuple({**dict.fromkeys(self._said.impossible), batch_size: None}))
 
     def _declared(self, batch_size: int) -> None:

@@ -46,24 +46,25 @@ class Follower:
         self._job = job
         self._worth = worth
         self._asked: int | None = None
-        self._told, self._told_out = job.own_batch_size, frozenset[int]()
+        self._told = job.own_batch_size
+        self._out, self._told_out = frozenset[int](), frozenset[int]()
 
     def changed(self, change: Change) -> None:
         """For ``Batching``'s ``on_change``. Of a joint job only the node that leads has declared sizes."""
         self._runs_at(change.microbatch)
 
     def out(self, microbatch: int) -> None:
-        """For ``Batching``'s ``on_out``. The job's own size cannot be left out: all others are compared with it."""
-        self._told_out |= {microbatch}
-        if self._job.own_batch_size not in {None, microbatch}:
-            self._job.cannot_run_at(microbatch)
+        """For ``Batching``'s ``on_out``. Told after the next step, once another size is in force."""
+        self._out |= {microbatch}
 
     def step(self, step: Step, batching: Batching) -> None:
         """After each step: count it, and pass on what is wanted. A step that is done again is not counted."""
         if batching.microbatch != self._told:  # it goes on from a checkpoint, of which the job knows nothing
             self._runs_at(batching.microbatch)
-        for size in batching.out - self._told_out:
-            self.out(size)
+        for size in {*batching.out, *self._out} - {*self._told_out, batching.microbatch}:
+            self._told_out |= {size}
+            if self._job.own_batch_size is not None:
+                self._job.cannot_run_at(size)
         if not step.failed:
             worth = 1.0 if self._worth is None else self._worth(batching.global_batch)
             self._job.step(step.samples if worth == 1.0 else step.samples * worth)

@@ -76,10 +76,14 @@ class TestWhileItRuns:
         with pytest.raises(ValueError, match="none of the declared ones"):
             getattr(Job("job", **SIZES), call)(256)
 
-    def test_its_own_is_not_impossible(self):
-        """All others are compared with it."""
-        with pytest.raises(ValueError, match="the job's own batch size"):
-            Job("job", **SIZES).cannot_run_at(64)
+    def test_what_is_in_force_is_not_impossible(self, daemon, socket_path):
+        """Nor is its own, but where it runs at another one by then: that is its own from then on."""
+        with Job("job", socket=socket_path, **SIZES) as job:
+            with pytest.raises(ValueError, match="64 is in force: say first, with runs_at"):
+                job.cannot_run_at(64)
+            job.runs_at(32)
+            job.cannot_run_at(64)
+            assert job.batch_size == 32
 
     @pytest.mark.parametrize(
         ("own", "sizes", "error"),

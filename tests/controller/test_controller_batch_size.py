@@ -149,11 +149,23 @@ class TestImpossible:
         assert job.frontier.batch_sizes == (64, 128)
         assert job.setting.batch_size != 256
 
-    def test_its_own_is_never_out(self, training):
+    def test_its_own_is_not_out_while_it_runs_at_it(self, training):
         """There would be nothing to compare with."""
         bench, job = training()
         run(bench, job, 5.0, impossible=(128,))
         assert job.batch_sizes == (64, 128, 256)
+
+    def test_what_it_runs_at_instead_of_its_own_is_its_own(self, training):
+        """A job whose own size does not fit this GPU: all is compared with the size that it fell back to."""
+        bench, job = training()
+        run(bench, job, 30.0)
+        bench.controller.report(job.id, OWNER, job.units_done, Said(64, (128, 256)))
+        assert (job.batch_size, job.batch_sizes, job.batch_in_force) == (64, (64,), 64)
+        wanted = {"batch_size": 128, "batch_sizes": (64, 128, 256), "policy": {"max_slowdown": 0.2}}
+        bench.register(0, profile=None, total_units=images(60), units_done=job.units_done, **wanted)
+        assert (job.batch_size, job.batch_sizes) == (64, (64,))
+        until_measured(bench, job)
+        assert job.frontier.reference.setting == Setting(power_limit_w=300.0, batch_size=64)
 
     def test_registering_again_brings_none_back(self, training):
         """A job that says its terms again (its reporter lost the service) still cannot run there."""

@@ -66,3 +66,14 @@ def test_a_checkpoints_size_is_said_again(service, fits, wanted):
     assert (told["batch_size"], set(told.get("impossible", []))) == (again.batching.microbatch, again.batching.out)
     assert again.batching.microbatch == wanted
     assert told["units_done"] == 24
+
+
+def test_its_own_size_does_not_fit(service):
+    """The service hears of it, and of what it runs at instead, or it would wait for that size for ever."""
+    job = job_of(service, PLAN.microbatch)
+    training = Training(job, 4)
+    training.run(3)
+    assert job.batch_size == 4
+    job.close()
+    told = service.ended[job.id]
+    assert (told["batch_size"], set(told["impossible"])) == (4, {8, 12, 24})
