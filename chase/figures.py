@@ -7,6 +7,7 @@ import math
 _MASS = (("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3), ("µg", 1e-6))
 _MINUTE_S, _HOUR_S = 60, 3600
 _NOTHING = 1e-6  # a reference so much smaller is no measure
+_ROUNDING, _LEAST_G = 1e-9, 1e-6  # a spread below this share, or of what nobody weighs, is that of the arithmetic
 
 
 def energy(energy_j: float) -> str:
@@ -25,7 +26,7 @@ def small_grams(amount: float) -> str:
 
 def grams_about(amount: float, spread: float) -> str:
     """``12.3 ± 0.8 kg CO2eq``: two figures of the spread, and as many places of the amount."""
-    if not spread > 0:
+    if not spread > _ROUNDING * max(abs(amount), _LEAST_G):
         return grams(amount)
     unit, size = _step(max(abs(amount), spread), _MASS[:3])
     places = max(0, 1 - math.floor(math.log10(spread / size)))

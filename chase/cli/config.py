@@ -67,17 +67,20 @@ def _in_force(loaded: Loaded, mark: str) -> list[dict[str, Any]]:
     ),
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@options.config_option
 @options.region_option
 @options.json_option
 @options.verbose_option
 @click.pass_context
-def check(ctx: click.Context, *, file: Path | None, region: str | None, as_json: bool) -> None:
+def check(
+    ctx: click.Context, *, file: Path | None, config_file: Path | None, region: str | None, as_json: bool
+) -> None:
     """Check the configuration in force, or FILE: a service file or a region file. Nothing is asked or touched.
 
     Exit code 2 means that it cannot be used, 1 that it can, but that no source of the region could be asked.
     """
     try:
-        document = _checked(file, region)
+        document = _checked(file or config_file, region)
     except ConfigError as error:
         if not as_json:
             raise

@@ -18,6 +18,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import index
 
 from chase.client.counter import MOST, Counter
 from chase.client.messages import Advice, Said, Terms, Trial
@@ -86,14 +87,16 @@ class Job:
         clock: Clock | None = None,
     ) -> None:
         self._env = dict(os.environ if env is None else env)
+        if recurring is not None and not hasattr(recurring, "check_microbatch"):
+            raise TypeError(f"recurring must be a chase.client.Recurring, not {recurring!r}")
         self.name = _named("name", name)
         self.id = self._env.get(ID_VARIABLE) or os.urandom(16).hex()
         self._terms = Terms(
             _named("units", units),
             _total(total_units),
-            region,
+            _text("region", region),
             None if policy is None else _plain(policy),
-            profile,
+            _text("profile", profile),
             *_batch_sizes(batch_size, batch_sizes),
             None if recurring is None else recurring.to_dict(),
             _joint(joint),
@@ -207,8 +210,7 @@ class Job:
 
     def runs_at(self, batch_size: int) -> None:
         """Say which batch size is in force from now on. Raises ``ValueError`` for one that was not declared."""
-        self._declared(batch_size)
-        self._said = replace(self._said, batch_size=batch_size)
+        self._said = replace(self._said, batch_size=self._declared(batch_size))
 
     def cannot_run_at(self, batch_size: int) -> None:
         """Say that a batch size is impossible after all: it did not fit into the memory. It is not wanted again.
@@ -216,15 +218,16 @@ class Job:
         Of the job's own say first which one it ``runs_at`` instead: that one is what others are compared with then.
         Raises ``ValueError`` for one that was not declared, and for its own while that is in force.
         """
-        self._declared(batch_size)
+        batch_size = self._declared(batch_size)
         if batch_size == self._terms.batch_size == self._said.batch_size:
             raise ValueError(f"{batch_size} is in force: say first, with runs_at, what the job runs at instead")
         self._said = replace(self._said, impossible=tuple({**dict.fromkeys(self._said.impossible), batch_size: None}))
 
-    def _declared(self, batch_size: int) -> None:
+    def _declared(self, batch_size: int) -> int:
         sizes = self._terms.batch_sizes or ()
         if batch_size not in sizes:
             raise ValueError(f"batch size {batch_size!r} is none of the declared ones, {list(sizes)}")
+        return index(batch_size)
 
     @property
     def own_batch_size(self) -> int | None:
@@ -263,6 +266,8 @@ class Job:
     def start(self) -> Self:
         """Begin to report. Returns at once, whether there is a service or not; a second call does nothing."""
         if self._pid:
+            if self._reporter is not None and self._mine() and self._reporter.stopped:
+                logger.warning("job %s is closed and counts for nobody any more: make another Job", self.name)
             return self
         self._pid = os.getpid()
         link = self._link() if _local_rank(self._env) == 0 else None
@@ -373,7 +378,14 @@ def _named(key: str, value: str) -> str:
     return value
 
 
+def _text(key: str, value: str | None) -> str | None:
+    return None if value is None else _named(key, value)
+
+
 def _total(total_units: float | None) -> float | None:
+    number = not isinstance(total_units, (str, bytes, bool)) and hasattr(total_units, "__float__")
+    if total_units is not None and not number:
+        raise TypeError(f"total_units must be a number or None, not {total_units!r}")
     if total_units is not None and not 0 < total_units <= MOST:
         raise ValueError(f"total_units must be a positive number or None, not {total_units!r}")
     return None if total_units is None else float(total_units)
@@ -383,10 +395,10 @@ def _batch_sizes(own: int | None, sizes: Sequence[int]) -> tuple[int | None, tup
     """As they are sent. Raises for what the service would refuse."""
     if own is None and not sizes:
         return None, None
-    listed = tuple(sizes)
-    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in (*listed, own))
-    if not whole:
-        raise TypeError(f"batch_size and batch_sizes must be whole numbers, not {own!r} and {list(listed)!r}")
+    said = _many("batch_sizes", sizes)
+    if not all(hasattr(size, "__index__") and not isinstance(size, bool) for size in (*said, own)):
+        raise TypeError(f"batch_size and batch_sizes must be whole numbers, not {own!r} and {list(said)!r}")
+    listed, own = tuple(map(index, said)), index(own)  # type: ignore[arg-type]  # numpy's, too
     if own not in listed or min(listed) < 1 or len({*listed}) < len(listed) or len(listed) > _MOST_SIZES:
         text = f"1 to {_MOST_SIZES} different numbers from 1, with batch_size {own!r} among them"
         raise ValueError(f"batch_sizes must be {text}, not {list(listed)!r}")
@@ -400,17 +412,26 @@ def _joint(joint: str | None) -> str | None:
 
 
 def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:
-    if isinstance(gpus, str) or not all(isinstance(gpu, (str, int)) for gpu in gpus):
+    listed = _many("gpus", gpus)
+    if not all(isinstance(gpu, (str, int)) and not isinstance(gpu, bool) for gpu in listed):
         raise TypeError(f"gpus must be a list of UUIDs or indices, not {gpus!r}")
-    if not gpus:
+    if not listed:
         raise ValueError("gpus must not be empty; None means those that CUDA_VISIBLE_DEVICES shows")
-    return tuple(gpus)
+    return listed
+
+
+def _many(key: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{key} must be a list, not {values!r}")
+    return tuple(values)
 
 
 def _plain(policy: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that no later change of the caller's reaches. Raises for what JSON cannot carry."""
     import json
 
+    if not hasattr(policy, "keys"):
+        raise TypeError(f"policy must be a table of the policy's keys, not {policy!r}")
     plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False, default=_time))
     return plain
 

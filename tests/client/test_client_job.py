@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from daemon_peer import SUMMARY, UUIDS
 from hypothesis import given
@@ -216,6 +218,16 @@ def test_numpy_numbers_are_numbers(socket_path):
         ({"gpus": "GPU-1"}, TypeError, "gpus must be a list"),
         ({"gpus": []}, ValueError, "gpus must not be empty"),
         ({"gpus": [1.5]}, TypeError, "gpus must be a list"),
+        ({"gpus": 0}, TypeError, "gpus must be a list, not 0"),
+        ({"gpus": [True]}, TypeError, "gpus must be a list of UUIDs or indices"),
+        ({"total_units": "100"}, TypeError, "total_units must be a number or None, not '100'"),
+        ({"total_units": True}, TypeError, "total_units must be a number or None, not True"),
+        ({"region": 5}, TypeError, "region must be text, not 5"),
+        ({"profile": 3}, TypeError, "profile must be text, not 3"),
+        ({"policy": "budget"}, TypeError, "policy must be a table of the policy's keys, not 'budget'"),
+        ({"recurring": {"target": 1}}, TypeError, "recurring must be a chase.client.Recurring, not {'target': 1}"),
+        ({"batch_sizes": 16}, TypeError, "batch_sizes must be a list, not 16"),
+        ({"batch_size": 16.0, "batch_sizes": [16]}, TypeError, "must be whole numbers, not 16.0"),
         ({"policy": {"eta": float("nan")}}, ValueError, "JSON"),
         ({"policy": {"eta": object()}}, TypeError, "JSON"),
     ],
@@ -224,6 +236,25 @@ def test_arguments_that_mean_nothing_are_refused_at_once(arguments, error, said)
     """A wrong argument is an error where it is written, before anything runs."""
     with pytest.raises(error, match=said):
         Job(**{"name": "job", **arguments})
+
+
+def test_a_closed_job_says_that_it_counts_for_nobody(daemon, socket_path, caplog):
+    """Used a second time it would be silent for ever."""
+    job = Job("job", socket=socket_path)
+    with job:
+        job.step()
+    with caplog.at_level(logging.WARNING, "chase.client"), job:
+        job.step()
+    assert "job job is closed and counts for nobody any more: make another Job" in caplog.text
+
+
+def test_numpys_whole_numbers_are_batch_sizes():
+    """As of ``np.arange``: what is sent is Python's own."""
+    job = Job("job", batch_size=np.int64(16), batch_sizes=np.array([8, 16]))
+    job.runs_at(np.int64(8))
+    job.cannot_run_at(np.int64(16))
+    assert json.dumps(job._terms.to_dict()["batch_sizes"]) == "[8, 16]"
+    assert json.dumps(job._said.to_dict()) == '{"batch_size": 8, "impossible": [16]}'
 
 
 def test_a_changed_policy_of_the_caller_is_not_ours(daemon, socket_path):

@@ -142,6 +142,8 @@ def test_durations_are_as_people_say_them(seconds, shown):
         (1.234, 0.05678, "1.234 ± 0.057 g CO2eq"),
         (-12.0, 3400.0, "-0.0 ± 3.4 kg CO2eq"),
         (5.0, 0.0, "5 g CO2eq"),
+        (0.0, 2.5e-17, "0 g CO2eq"),
+        (5.0, 1e-12, "5 g CO2eq"),
     ],
 )
 def test_an_uncertain_figure_has_no_more_places_than_it_deserves(amount, spread, shown):
