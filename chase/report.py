@@ -98,7 +98,9 @@ def against_full_power(account: Account, units: str) -> str:
     ]
     work = f"the same {'work' if account.units is None else count(account.units, units)} at full power"
     named = f" ({', '.join(filter(None, reference))})" if any(reference) else ""
-    return f"against {work}{named}: {', '.join(filter(None, found))}"
+    share = account.compared_share
+    of = "" if share is None or share >= 1 - _EQUAL else f", of {percent(share)} of the energy"
+    return f"against {work}{named}: {', '.join(filter(None, found))}{of}"
 
 
 def parts(account: Account) -> str:

@@ -44,6 +44,7 @@ class Summary:
     saved_grams_sd: float | None = None
     efficiency_grams: float | None = None
     timing_grams: float | None = None
+    compared_share: float | None = None  # of the energy, that which was compared; the rest counts the same
     decisions: float | None = None
     counted_in: str | None = None  # what one of the units is: not always what the job said, see chase.clock_proxy
 

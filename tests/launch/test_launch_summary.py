@@ -30,6 +30,13 @@ def _lines(summary):
     return lines(summary, name="train.py", job_id="ab12", units="steps")
 
 
+@pytest.mark.parametrize(("share", "of"), [(None, ""), (1.0, ""), (0.9999, ""), (0.064, ", of 6.4 % of the energy")])
+def test_a_comparison_of_a_part_says_of_which(share, of):
+    """The sweep, say, is no part of it: the report says so, and the last words do."""
+    _, saving, *_ = _lines(replace(FULL, compared_share=share))
+    assert saving == _lines(FULL)[1] + of
+
+
 def test_a_full_summary_is_three_lines():
     """What it cost, what full power would have, where to look further."""
     cost, saving, why = _lines(FULL)
