@@ -43,8 +43,8 @@ What is otherwise than in the paper, but for ``published`` specs:
   the costs have changed (data drift).
 
 And than upstream's code, always: one generator for all arms of a draw, seeded by (seed, number of the trial); a trial
-that was killed is lost, and its size is tried again at most twice; a size that did not fit into the memory is out with
-all larger ones; a training that did not reach its target lowers no limit.
+that was killed is lost, and its size is tried again, at most twice once any training has come to its end; a size that
+did not fit into the memory is out with all larger ones; a training that did not reach its target lowers no limit.
 """
 
 from __future__ import annotations
@@ -326,7 +326,9 @@ class _Search:
         if Status.CONVERGED in states:
             return False
         failed = states.count(Status.FAILED) + (0 if Status.CONVERGED in abroad else abroad.count(Status.FAILED))
-        lost = states.count(Status.LOST)
+        # As long as nothing has come to its end, it is the code that does not work, and no batch size.
+        works = next((trial.number for trial in self.history if trial.status in _SPENT), math.inf)
+        lost = sum(trial.status is Status.LOST and trial.number > works for trial in self._of(size))
         return failed >= _PATIENCE or lost > _PATIENCE
 
     def _least_mean(self) -> float | None:

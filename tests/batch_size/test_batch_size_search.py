@@ -503,6 +503,15 @@ class TestPrior:
         assert asked(history((64, Status.FAILED)), spec).batch_size == 32
 
 
+def test_a_fault_in_the_code_costs_no_size_its_place():
+    """Ten crashes before anything ever arrived say nothing: the default is tried again, and then the others are."""
+    told = [Trial(n, 32, Status.LOST) for n in range(1, 11)]
+    assert asked(told).batch_size == 32
+    told += [ended(11, 32, 100.0)]
+    assert asked(told).batch_size != 32
+    assert all(arm.state != "out" for arm in asked(told).arms)
+
+
 class TestDraws:
     def test_no_size_is_tried_again_for_the_tail_of_a_bell(self):
         """One that cost five times as much, once, in a job whose costs scatter by a third: never in 500 draws."""
