@@ -73,7 +73,7 @@ class _View:
     def lines(self) -> Iterator[str]:
         record = self.record
         pinned = f", pinned at {record.pinned_batch_size}" if record.pinned_batch_size else ""
-        yield f"{record.name}: {len(self.trials)} trainings{pinned}; what a batch size costs at eta {self.eta:g}"
+        yield f"{record.name}: {_trainings(len(self.trials))}{pinned}; what a batch size costs at eta {self.eta:g}"
         for arm in self.arms:
             own = ", its own" if arm.batch_size == record.spec["default"] else ""
             best = ", the best" if arm.batch_size == self.best else ""
@@ -180,5 +180,9 @@ def _belief(arm: Arm, trials: Iterable[TrialRecord]) -> str:
         times = ", ".join(status if count == 1 else f"{status} {count} times" for status, count in ended.items())
         state = "given up" if arm.state == "out" else "nothing known" if times else "not tried"
         return f"{state}: {times}" if times else state
-    by = f"{arm.count} training{'s' if arm.count > 1 else ''}" if arm.count else "what it took on other GPUs"
+    by = _trainings(arm.count) if arm.count else "what it took on other GPUs"
     return f"{energy(arm.mean)}, give or take {energy(arm.sd)}, by {by}"
+
+
+def _trainings(count: int) -> str:
+    return "1 training" if count == 1 else f"{count} trainings"
