@@ -21,6 +21,8 @@ from service_node import CLEAN, DIRTY, Node, until
 from standin import State
 
 from chase.clock import SystemClock
+from chase.records import RecurrenceRecord, TrialRecord
+from chase.recurrences import key_of
 from chase.store import Store
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
 
@@ -38,21 +40,36 @@ def frontier(ranks: int) -> Frontier:
     return Frontier.of(points, Setting(FULL_W, batch_size=OWN // ranks))
 
 
-def start(node: Node, *, ranks: int = 1, gpus: int = 1, trained_at: tuple[int, ...] = ()) -> None:
-    """Services that know the job from an earlier run, at each batch size that a recurring one is trained at."""
+def start(node: Node, *, ranks: int = 1, gpus: int = 1, trained_at: int | None = None) -> None:
+    """Services that know the job from an earlier run; ``trained_at`` is the batch that a recurring one has to try."""
     node.state.root_uid = 0 if node.uid != 0 else -1
     node.grid(CLEAN)
     store = Store(node.db, clock=SystemClock())
     # What asks is the trainer's owner, root or whoever runs the tests.
     cards = "|".join([f"{node.state[0].raw.name.decode()}@{FULL_W:g}W"] * gpus)
     key = f"uid {os.geteuid()}|{cards}|train|samples|batch {OWN // ranks}"
-    for recurring in [f"|trained at batch {size}" for size in trained_at] or [""]:
-        store.save_frontier(key + recurring, frontier(ranks), SystemClock().now())
+    if trained_at is not None:
+        key += f"|trained at batch {trained_at}"
+        keep_a_first_training(store, f"1 x {node.state[0].raw.name.decode()}")
+    store.save_frontier(key, frontier(ranks), SystemClock().now())
     store.close()
     for path in node.db.parent.iterdir():
         os.chown(path, node.uid, -1)
     node.start_actuator()
     node.start_service()
+
+
+def keep_a_first_training(store: Store, gpu_model: str) -> None:
+    """At the default, which reached its target: so the next one tries another size."""
+    now, key = SystemClock().now(), key_of(os.geteuid(), "train")
+    store.keep_recurrence(
+        RecurrenceRecord(key=key, uid=os.geteuid(), name="train", spec={"batch_sizes": [32, 64]}, changed_at=now)
+    )
+    ended = {"status": "converged", "ended_at": now, "energy_j": 1e6, "duration_s": 4e3, "epochs": 5}
+    chosen = {"batch_size": 32, "stage": "pruning", "eta": 0.5, "reason": "batch 32 has not been tried yet"}
+    store.keep_trial(
+        TrialRecord(key=key, number=1, job_id="e" * 16, began_at=now, gpu_model=gpu_model, **chosen, **ended)
+    )
 
 
 def launch(node: Node, out: Path, *flags: str, name: str = "train") -> subprocess.Popen[bytes]:
@@ -110,26 +127,22 @@ def test_changes_mid_run_and_comes_to_the_same(make_training_node, tmp_path, mod
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_inside_a_recurrence(make_training_node, tmp_path):
-    """Each is trained at the batch that it tries, and limit and microbatch follow the grid meanwhile."""
-    node, tried = make_training_node(), (32, 64)
-    start(node, trained_at=tried)
-    for number, size in enumerate(tried, 1):
-        out, name = tmp_path / f"{number}.json", f"train{number}"
-        process = launch(node, out, *DIGITS, "--recurring", *map(str, tried), name=name)
-        until(lambda name=name: b"begins" in node.said(name), "the training begins", 60)
-        swing(node, process, 0.5)
-        assert process.returncode == 0, node.said(name).decode()
-        (ours,), (theirs,) = json.loads(out.read_text()), fixed(*DIGITS, "--global", str(size))
-        assert ours["global_batch"] == theirs["global_batch"] == size
-        assert {microbatch for _, microbatch in ours["changes"]} >= {8, 32}
-        assert same_weights(ours, theirs) < 1e-5
-        assert (ours["steps"], ours["samples"], ours["rates"]) == (theirs["steps"], theirs["samples"], theirs["rates"])
+    """The second of a job is trained at the batch that it tries, and limit and microbatch follow the grid meanwhile."""
+    node, out = make_training_node(), tmp_path / "out.json"
+    start(node, trained_at=64)
+    process = launch(node, out, *DIGITS, "--recurring", "32", "64")
+    until(lambda: b"begins" in node.said("train"), "the training begins", 60)
+    swing(node, process, 0.5)
+    assert process.returncode == 0, node.said("train").decode()
+    (ours,), (theirs,) = json.loads(out.read_text()), fixed(*DIGITS, "--global", "64")
+    assert ours["global_batch"] == 64
+    assert {microbatch for _, microbatch in ours["changes"]} >= {8, 32}
+    assert same_weights(ours, theirs) < 1e-5
+    assert (ours["steps"], ours["samples"], ours["rates"]) == (theirs["steps"], theirs["samples"], theirs["rates"])
     with Store(node.db, clock=SystemClock()) as store:
-        trials = store.trials()
-    assert [(trial.batch_size, trial.status, trial.epochs) for trial in trials] == [
-        (size, "converged", 5) for size in tried
-    ]
-    assert all(trial.energy_j > 0 for trial in trials)
+        trial = store.trials()[-1]
+    assert (trial.number, trial.batch_size, trial.status, trial.epochs) == (2, 64, "converged", 5)
+    assert trial.energy_j > 0
     assert {row.power_limit_w for row in node.decisions()} >= {FULL_W, LOW_W}
 
 
