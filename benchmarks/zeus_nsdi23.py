@@ -11,8 +11,8 @@ part of its first epoch and is not charged (by the paper 0.01 to 0.6 % of a trai
 1. The energy of the best fixed batch size and limit, against the job's own at full power.
 2. Energy of the last five recurrences against the job's own at full power: geometric mean over the six workloads
    for the paper's search as it is in ``zeus_core.batch_size`` and for ours; and of all recurrences
-   together, exploring included, against the published simulator's figures. Where even the size and limit of least cost,
-   known beforehand, take more than the published figure, theirs is what is asked for; up to the standard error.
+   together, exploring included, against the published simulator's figures. The size and limit of least cost, known
+   beforehand, are printed beside them: less than these take on average no search can come to but by luck.
 3. With the costs changing in the middle, and with three recurrences at once.
 4. On another model of GPU, after all recurrences on a V100: against beginning anew there.
 
@@ -404,7 +404,7 @@ def compare(
     claim(f"the paper's search: {text}", abs(paper_mean - theirs) <= TOLERANCE)
     known, error = geomean([best_known(work) for work in works]), geomean_error(of_ours)
     text = f"geometric mean {mean:.4f}, give or take {error:.4f}, at time {time:.3f}; published {theirs}"
-    claim(f"ours: {text}, known beforehand {known:.4f}", mean <= max(theirs, known) + max(error, 5e-4))
+    claim(f"ours: {text}, known beforehand {known:.4f}", mean <= theirs + 5e-4)
     against = "the published simulator" if gpu == "v100" else "the paper's search"
     claim(f"all recurrences, exploring included: better than {against} on {better} of 6", better >= 5)
     return curves
