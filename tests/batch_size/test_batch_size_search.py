@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -333,6 +334,17 @@ class TestReviewed:
         told += [ended(n, 64, 90.0) for n in range(6, 16)] + [ended(16, 64, 270.0)]
         arm = next(arm for arm in asked(told).arms if arm.batch_size == 64)
         assert (arm.count, arm.mean) == (1, 270.0)
+
+    def test_ten_thousand_trainings_are_answered_for_at_once(self):
+        """The service holds its lock meanwhile: four times as many take some four times as long, and not sixteen."""
+
+        def took(count: int) -> float:
+            told = [ended(n, 64, 90.0 + n % 7) for n in range(count)]
+            began = time.process_time()
+            asked(told)
+            return time.process_time() - began
+
+        assert took(12_000) < 10.0 * min(took(3000) for _ in range(3))
 
     def test_in_the_paper_only_survivors_are_sampled(self):
         """One that arrived in the first round and not in the second is dropped."""
