@@ -248,7 +248,7 @@ class _Search:
         self._epoch_costs = {
             size: epoch_cost(frontier, eta=eta, max_power_w=spec.max_power_w) for size, frontier in epochs.items()
         }
-        allowed = [trial for trial in history if trial.batch_size in spec.batch_sizes]
+        allowed = [trial for trial in history if trial.batch_size in spec.batch_sizes and not self._cost_nothing(trial)]
         self.history = [trial for trial in allowed if self._tells(trial)]
         self._by_size = _by_size(self.history, spec.batch_sizes)
         abroad = [] if spec.published else [trial for trial in allowed if not self._tells(trial)]
@@ -267,6 +267,10 @@ class _Search:
         """Of another model of GPU only how many epochs it took, and that where an epoch's cost is known here."""
         known = trial.batch_size in self._epoch_costs and trial.status is Status.CONVERGED and trial.epochs > 0
         return trial.gpu_model == self._gpu_model or known
+
+    def _cost_nothing(self, trial: Trial) -> bool:
+        """No training does: the energy could not be read. As the best cost it would end all others at once."""
+        return trial.status is Status.CONVERGED and self._cost(trial)[0] <= 0.0
 
     def _of(self, size: int) -> list[Trial]:
         return self._by_size[size]

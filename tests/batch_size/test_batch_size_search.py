@@ -17,6 +17,7 @@ from zeus_core.frontier import Frontier, OperatingPoint, Setting
 SIZES = (8, 16, 32, 64, 128)
 SPEC = Spec(batch_sizes=SIZES, default=32, max_power_w=300.0)
 PAPER = replace(SPEC, published=True, window=None)
+RUINS = ((2, 16), (3, 64))
 COSTS = {8: 260.0, 16: 120.0, 32: 100.0, 64: 90.0, 128: 130.0}
 
 
@@ -345,6 +346,14 @@ class TestReviewed:
             return time.process_time() - began
 
         assert took(12_000) < 10.0 * min(took(3000) for _ in range(3))
+
+    @pytest.mark.parametrize("here", ["", "A40"])
+    def test_a_training_whose_energy_could_not_be_read_tells_nothing(self, here):
+        """0 J at eta 1 is no cost: nobody is ended for more than that, and at eta 0 its seconds count."""
+        told = [Trial(1, 32, Status.CONVERGED, 0.0, 5.0), *(Trial(n, s, Status.FAILED, 1.0, 1.0) for n, s in RUINS)]
+        assert asked(told, eta=1.0, gpu_model=here).stop_above is None
+        assert all(arm.mean is None for arm in asked(told, eta=1.0, gpu_model=here).arms)
+        assert asked(told, eta=0.0, gpu_model=here).arms[2].mean == 1500.0
 
     def test_in_the_paper_only_survivors_are_sampled(self):
         """One that arrived in the first round and not in the second is dropped."""
