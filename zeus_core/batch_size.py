@@ -369,7 +369,8 @@ class _Search:
 
     def pruning(self) -> Proposal | None:
         """The next size of the walk; None once it is over, and before what is believed can be compared with it."""
-        if self._before and not self.spec.published and not any(trial.status in _SPENT for trial in self.history):
+        believed = any(self._believed(size) for size in self.spec.batch_sizes)
+        if believed and not any(trial.status in _SPENT for trial in self.history):
             return None
         sizes, start = list(self.spec.batch_sizes), self.spec.default
         for k in range(self.spec.rounds):
@@ -440,8 +441,13 @@ class _Search:
             nth = "" if self.spec.rounds == 1 else f", round {k + 1}"
             return self.proposal(size, Stage.PRUNING, f"batch {size} has not been tried yet{nth}")
         known = {arm: float(np.mean(costs)) for arm, costs in self.costs.items() if costs and arm not in self.out}
-        best = min(known, key=known.__getitem__, default=self.spec.default)
-        return self.proposal(best, Stage.CONCURRENT, f"batch {size} is being tried by another; this is the best known")
+        if known:
+            best, what = min(known, key=known.__getitem__), "the best known"
+        elif self.spec.default not in self.out:
+            best, what = self.spec.default, "the default, as nothing better is known"
+        else:
+            best, what = size, "tried too, as the default is given up"
+        return self.proposal(best, Stage.CONCURRENT, f"batch {size} is being tried by another; this is {what}")
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
@@ -449,8 +455,7 @@ class _Search:
         """Algorithm 1: one draw of each belief, and the least of them."""
         beliefs = self._beliefs()
         if not beliefs:
-            text = "no batch size has reached the target; this is the default"
-            return self.proposal(self.spec.default, Stage.SAMPLING, text)
+            return self._in_despair()
         normal = np.random.default_rng([self.spec.seed, number]).standard_normal(len(beliefs))
         draws = zip(beliefs.items(), normal.tolist(), strict=True)
         drawn = {size: self._draw(mean, sd, z) for (size, (mean, sd)), z in draws}
@@ -461,6 +466,18 @@ class _Search:
         unseen = "" if self.costs[size] else ", by what it took elsewhere"
         text = f"batch {size} {known}: {mean:.4g} J, give or take {sd:.2g} J{unseen}"
         return self.proposal(size, Stage.SAMPLING, text)
+
+    def _in_despair(self) -> Proposal:
+        """The default until it is given up; then whatever was tried least of what may still arrive, the nearest first."""
+        default = self.spec.default
+        order = sorted(self.spec.batch_sizes, key=lambda size: (len(self._of(size)), abs(math.log(size / default))))
+        left = [size for size in order if size not in self.out]
+        fits = [size for size in order if size not in self.too_large]
+        if default in left or not fits or (not left and default in fits) or self.spec.published:
+            size, what = default, "the default"
+        else:
+            size, what = (left or fits)[0], "what was tried least of the others"
+        return self.proposal(size, Stage.SAMPLING, f"no batch size is known to reach the target; this is {what}")
 
     def _draw(self, mean: float, sd: float, z: float) -> float:
         return mean + sd * z if self.spec.published else mean * math.exp(sd / mean * z)

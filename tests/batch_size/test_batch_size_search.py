@@ -74,7 +74,7 @@ class TestPruning:
         told = history((32, Status.FAILED), (16, Status.FAILED), (64, Status.FAILED))
         found = asked(told)
         assert found.batch_size == 32
-        assert "no batch size has reached the target" in found.reason
+        assert "no batch size is known to reach the target; this is the default" in found.reason
 
 
 class TestSampling:
@@ -355,6 +355,36 @@ class TestReviewed:
         assert all(arm.mean is None for arm in asked(told, eta=1.0, gpu_model=here).arms)
         assert asked(told, eta=0.0, gpu_model=here).arms[2].mean == 1500.0
 
+    def test_a_default_that_does_not_fit_is_not_tried_for_ever(self):
+        """Not where the next one fails and ends the way, nor where the job moved to a card of less memory."""
+        spec = replace(SPEC, default=64)
+        told = history((64, Status.OUT_OF_MEMORY), (32, Status.FAILED))
+        for number in range(3, 20):
+            size = asked(told, spec).batch_size
+            state = Status.OUT_OF_MEMORY if size >= 64 else Status.CONVERGED if size == 16 else Status.FAILED
+            told.append(ended(number, size, 100.0, state))
+        assert [trial.batch_size for trial in told[2:]].count(64) == 0
+        assert [trial.batch_size for trial in told[-5:]] == [16] * 5
+
+    def test_where_none_fits_that_arrived_on_other_gpus(self):
+        """The walk goes on below them, though there is much that was believed."""
+        told = [on("V100", n, size) for n, size in enumerate((32, 16, 64, 128), 1)]
+        told += [on("A40", 5, 16, Status.OUT_OF_MEMORY)]
+        assert asked(told, gpu_model="A40").batch_size == 8
+
+    def test_beside_the_first_of_a_walk_no_size_is_run_that_is_out(self):
+        """A default that does not fit is not what the second of two at once runs at."""
+        told = [*history((64, Status.OUT_OF_MEMORY)), Trial(2, 32)]
+        found = asked(told, replace(SPEC, default=64))
+        assert (found.batch_size, found.stage) == (32, Stage.CONCURRENT)
+        assert "the best known" not in found.reason
+
+    def test_when_all_are_given_up_one_that_fits_is_run(self):
+        """Of a default that does not fit nothing can come."""
+        spec = replace(SPEC, batch_sizes=(32, 64), default=64)
+        told = history((64, Status.OUT_OF_MEMORY), *[(32, Status.FAILED)] * 5)
+        assert asked(told, spec).batch_size == 32
+
     def test_in_the_paper_only_survivors_are_sampled(self):
         """One that arrived in the first round and not in the second is dropped."""
         told = history((32, 100.0), (16, 90.0), (8, Status.FAILED), (64, Status.FAILED))
@@ -410,8 +440,8 @@ def test_of_any_history_there_is_an_answer(rows, eta, published):
     assert found == asked(trials, spec, eta=eta)
     assert found.stop_above is None or 0.0 < found.stop_above < math.inf
     state = {arm.batch_size: arm.state for arm in found.arms}
-    if state[found.batch_size] == "out":
-        assert found.batch_size == spec.default
+    if state[found.batch_size] == "out" and not published:
+        assert {*state.values()} == {"out"}
 
 
 EPOCHS = {8: 3.0, 16: 4.0, 32: 5.0, 64: 7.0, 128: 11.0}
