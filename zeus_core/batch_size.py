@@ -44,7 +44,8 @@ What is otherwise than in the paper, but for ``published`` specs:
 
 And than upstream's code, always: one generator for all arms of a draw, seeded by (seed, number of the trial); a trial
 that was killed is lost, and its size is tried again, at most twice once any training has come to its end; a size that
-did not fit into the memory is out with all larger ones; a training that did not reach its target lowers no limit.
+did not fit into the memory is out with all larger ones, one that has fitted before after twice in a row; a training
+that did not reach its target lowers no limit.
 """
 
 from __future__ import annotations
@@ -320,8 +321,17 @@ class _Search:
         return found if self.spec.window is None else found[-self.spec.window :]
 
     def _too_large(self) -> frozenset[int]:
-        full = [trial.batch_size for trial in self.history if trial.status is Status.OUT_OF_MEMORY]
-        return frozenset(size for size in self.spec.batch_sizes if full and size >= min(full))
+        """What has fitted here before is so only after two in a row: once, another may have had the memory."""
+        full, fitted = dict.fromkeys(self.spec.batch_sizes, 0), 0
+        for trial in self.history:
+            size = trial.batch_size
+            if trial.status is Status.OUT_OF_MEMORY:
+                full[size] += 1
+            elif trial.status is Status.CONVERGED and trial.gpu_model == self._gpu_model:
+                fitted = max(fitted, size)
+                full.update(dict.fromkeys((smaller for smaller in full if smaller <= size), 0))
+        least = min((s for s, times in full.items() if times >= (_PATIENCE if s <= fitted else 1)), default=math.inf)
+        return frozenset(size for size in self.spec.batch_sizes if size >= least)
 
     def _fails(self, size: int) -> bool:
         """Whether it never reached the target and failed, or was lost, too often."""
@@ -468,7 +478,7 @@ class _Search:
         return self.proposal(size, Stage.SAMPLING, text)
 
     def _in_despair(self) -> Proposal:
-        """The default until it is given up; then whatever was tried least of what may still arrive, the nearest first."""
+        """The default until it is given up; then what was tried least of all that may still arrive, the nearest first."""
         default = self.spec.default
         order = sorted(self.spec.batch_sizes, key=lambda size: (len(self._of(size)), abs(math.log(size / default))))
         left = [size for size in order if size not in self.out]

@@ -305,7 +305,7 @@ class TestReviewed:
 
     def test_a_size_that_is_out_makes_no_limit(self):
         """The best of those that are left does."""
-        told = history((32, 110.0), (16, 120.0), (64, 50.0), (64, Status.OUT_OF_MEMORY), (8, Status.FAILED))
+        told = history((32, 110.0), (16, 120.0), (64, 50.0), *[(64, Status.OUT_OF_MEMORY)] * 2, (8, Status.FAILED))
         assert asked(told).stop_above == pytest.approx(220.0)
 
     def test_what_was_too_dear_at_one_eta_is_tried_at_another(self):
@@ -365,6 +365,20 @@ class TestReviewed:
             told.append(ended(number, size, 100.0, state))
         assert [trial.batch_size for trial in told[2:]].count(64) == 0
         assert [trial.batch_size for trial in told[-5:]] == [16] * 5
+
+    def test_what_has_fitted_is_not_given_up_for_once(self):
+        """Another process had the memory that night; the second time it is the size that has become too large."""
+        told = history((32, 100.0), (16, 120.0), (64, 50.0), (128, 170.0), (8, 260.0), (8, Status.OUT_OF_MEMORY))
+        assert all(arm.state == "open" for arm in asked(told).arms)
+        told.append(ended(7, 64, 1.0, Status.OUT_OF_MEMORY))
+        assert asked(told).batch_size == 64
+        told.append(ended(8, 64, 1.0, Status.OUT_OF_MEMORY))
+        assert [arm.state for arm in asked(told).arms] == ["open"] * 3 + ["out"] * 2
+
+    def test_what_fits_after_all_is_open_again(self):
+        """A person pinned it after the model was made smaller; and a size above it that was out for it, too."""
+        told = history((32, 100.0), (64, Status.OUT_OF_MEMORY), (16, 120.0), (64, 50.0))
+        assert [arm.state for arm in asked(told).arms] == ["waiting", "open", "open", "open", "waiting"]
 
     def test_where_none_fits_that_arrived_on_other_gpus(self):
         """The walk goes on below them, though there is much that was believed."""
