@@ -478,7 +478,7 @@ class _Search:
         return self.proposal(size, Stage.SAMPLING, text)
 
     def _in_despair(self) -> Proposal:
-        """The default until it is given up; then what was tried least of all that may still arrive, the nearest first."""
+        """The default until it is given up; then what was tried least of all that may still arrive, nearest first."""
         default = self.spec.default
         order = sorted(self.spec.batch_sizes, key=lambda size: (len(self._of(size)), abs(math.log(size / default))))
         left = [size for size in order if size not in self.out]
