@@ -6,7 +6,7 @@ Notation, for a batch size b that reached its target on another model of GPU:
     k           joules, or seconds, of an epoch here over those of an epoch there
     E', T'      k E and k T: Cost' = epochs x new epoch cost
 
-k is that of b itself where b has been trained here too, at least for some epochs; else that of the nearest size of
+k is that of b itself where b has been trained here too, at least for some whole epochs; else that of the nearest size of
 which both are known, for models of GPUs differ more than sizes do; else 1, which is as good for comparing sizes. What
 comes out is a belief beforehand with an error of its own, and not as good as a training here.
 """
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _OWN_RATIO = 0.1  # relative standard deviation of what is translated: epochs differ, and the limits they ran at
 _OTHER_RATIO = 0.2
+_AT_ITS_END = frozenset({"converged", "stopped early"})
+_MANY = 5  # whole epochs, beside which what was begun of another makes no more than ``_OTHER_RATIO``
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,12 @@ def translated(
 ) -> dict[int, Before]:
     """Of each size that reached its target ``abroad``. ``cost`` takes joules and seconds.
 
-    Where a ratio to some model is known, that of others is not asked; where none is, the model that was used last is.
+    Where a ratio to some model is known, that of others is not asked; where none is, the one on which one arrived last.
     ``trials`` are in order of their numbers, and the last ``window`` of a size count.
     """
     epochs = _epochs(here)
-    models = list(dict.fromkeys(trial.gpu_model for trial in reversed(list(abroad))))
+    arrived = [trial for trial in abroad if trial.status == "converged"]  # only such models have something to tell
+    models = list(dict.fromkeys(trial.gpu_model for trial in reversed(arrived)))
     of = {model: [trial for trial in abroad if trial.gpu_model == model] for model in models}
     ratios = {model: _ratios(epochs, _epochs(of[model])) for model in models}
     chosen = [model for model in models if ratios[model]] or models[:1]
@@ -72,10 +75,12 @@ def _before(told: Sequence[tuple[float, float, float]]) -> Before:
 
 
 def _epochs(trials: Iterable[Trial]) -> dict[int, tuple[float, float]]:
-    """Joules and seconds of an epoch at each size, of whatever ran at it for at least one."""
+    """Joules and seconds of an epoch at each size, of whatever ran at it for long enough."""
     sums: dict[int, list[float]] = {}
     for trial in trials:
-        if trial.epochs >= 1 and trial.joules > 0 and trial.seconds > 0 and trial.status != "running":
+        # The rest of an epoch costs and does not count; only at its end does one arrive, or is it told to stop.
+        least = 1 if trial.status in _AT_ITS_END else _MANY
+        if trial.epochs >= least and trial.joules > 0 and trial.seconds > 0 and trial.status != "running":
             kept = sums.setdefault(trial.batch_size, [0.0, 0.0, 0.0])
             for i, value in enumerate((trial.joules, trial.seconds, trial.epochs)):
                 kept[i] += value

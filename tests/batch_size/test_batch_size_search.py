@@ -502,8 +502,26 @@ class TestOtherGpus:
     @pytest.mark.parametrize("status", [Status.STOPPED, Status.FAILED, Status.LOST])
     def test_some_epochs_are_enough_for_the_ratio(self, status):
         """What did not arrive costs as much an epoch."""
-        found = self.beliefs(on("A40", 7, 128, status, factor=0.5))
+        cost = 0.5 * COSTS[128] * 6.0 / EPOCHS[128]
+        found = self.beliefs(Trial(7, 128, status, cost, cost / 300.0, 6.0, "A40"))
         assert found[64][0] == pytest.approx(45.0)
+
+    @pytest.mark.parametrize("status", [Status.FAILED, Status.LOST, Status.OUT_OF_MEMORY])
+    def test_one_that_was_killed_in_its_second_epoch_says_nothing_of_one(self, status):
+        """It took two for the one that was counted: its size would look twice as dear as all others, for ever."""
+        cost = COSTS[64] * 1.95 / EPOCHS[64]
+        killed = Trial(7, 64, status, cost, cost / 300.0, 1.0, "A40")
+        found = self.beliefs(killed, on("A40", 8, 32))
+        assert found[16][0] == pytest.approx(COSTS[16])
+        if status is Status.LOST:
+            assert found[64][0] == pytest.approx(COSTS[64])
+
+    def test_models_on_which_none_arrived_hide_no_others(self):
+        """A night on a borrowed card that came to nothing, and what was learnt before it still counts."""
+        lost = [on("A40", 7, 32, Status.LOST), on("A40", 8, 32, Status.FAILED)]
+        assert {*(arm.mean for arm in asked([*self.V100, *lost], gpu_model="H200", eta=1.0).arms)} == {
+            *(arm.mean for arm in asked(self.V100, gpu_model="H200", eta=1.0).arms)
+        }
 
     def test_more_epochs_here_than_there(self):
         """The cost of an epoch is one thing and their number another: both trainings count for the size itself."""
