@@ -31,6 +31,7 @@ _COLUMNS = (
     Column("trials", "trials", right=True),
     Column("best", "best", right=True),
 )
+_DIGITS = 18  # of a number that the service's database can hold
 _TRIALS = (
     Column("number", "number", right=True),
     Column("began_at", "began", spare=2),
@@ -144,8 +145,8 @@ def show(*, name: str | None, eta: float, db_file: Path | None, config_file: Pat
 @options.verbose_option
 def pin(*, name: str, batch_size: str, socket_file: Path | None, config_file: Path | None, as_json: bool) -> None:
     """Let all trainings of NAME run at one batch size; none lets the search have its way again."""
-    if batch_size != "none" and not batch_size.isdecimal():
-        raise click.UsageError(f"a batch size is a whole number, or none, not {batch_size!r}")
+    if batch_size != "none" and not (batch_size.isdecimal() and len(batch_size) <= _DIGITS):
+        raise click.UsageError(f"a batch size is a whole number, or none, not {batch_size[:60]!r}")
     size = None if batch_size == "none" else int(batch_size)
     body = {"name": name, "batch_size": size}
     answer = unixhttp.request(socket_path(socket_file, config_file), "POST", "/v1/recurrences/pin", body)
