@@ -56,13 +56,12 @@ class InsideLink:
             raise ChaseError(f"this job's launcher is gone ({error.strerror})") from error
 
     def end(self, reason: str) -> None:
-        del reason  # other processes of the job may go on
-        self._deposit()
+        self._deposit(ended=reason)  # other processes of the job may go on
 
-    def _deposit(self) -> None:
+    def _deposit(self, **more: str) -> None:
         said = {f"now_{key}": value for key, value in self._said().to_dict().items()}
         counted = {"name": self._name, "units_done": self._units_done(), **said}
-        write(self._count, {**self._terms.to_dict(), **counted})
+        write(self._count, {**self._terms.to_dict(), **counted, **more})
 
     def _latest(self) -> Answer:
         """Not connected, quietly, where the launcher has no answer of its own: it has said so itself."""

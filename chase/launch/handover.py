@@ -27,12 +27,13 @@ _MISSED = 3  # reports that the launcher may miss before its word is old
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one process inside has done, and what it says of the job."""
+    """What one process inside has done, what it says of the job, and how it ended: empty while it goes on."""
 
     units_done: float
     terms: Terms
     name: str = ""
     said: Said = field(default_factory=Said)
+    ended: str = ""
 
 
 class Handover:
@@ -63,7 +64,8 @@ class Handover:
         if self._first is None:
             return Count(0.0, Terms())
         same = [count.units_done for count in counts if count.terms.units == self._first.terms.units]
-        return replace(self._first, units_done=sum(same), said=counts[0].said if counts else Said())
+        last = counts[0] if counts else Count(0.0, Terms())
+        return replace(self._first, units_done=sum(same), said=last.said, ended=last.ended)
 
     def publish(self, answer: Answer) -> None:
         """Leave an answer for the processes inside. Where the disk is full they see that the last one is old."""
@@ -114,4 +116,5 @@ class Handover:
             with contextlib.suppress(OSError, ChaseError):  # of a process that writes something else
                 data = read(path)
                 said = Said.from_dict({key.removeprefix("now_"): data[key] for key in data if key.startswith("now_")})
-                yield Count(number(data, "units_done") or 0.0, Terms.from_dict(data), text(data, "name") or "", said)
+                done, name, ended = number(data, "units_done"), text(data, "name"), text(data, "ended")
+                yield Count(done or 0.0, Terms.from_dict(data), name or "", said, ended or "")

@@ -31,6 +31,7 @@ SOCKET_VARIABLE = "CHASE_SOCKET"
 INSTRUMENT_VARIABLE = "CHASE_INSTRUMENT"
 _INJECT = Path(__file__).with_name("inject")
 _LONGEST_NAME = 200  # that the service takes
+_FAILED = "failed: "
 
 
 def run(
@@ -162,7 +163,13 @@ class LauncherLink:
 
     def end(self, reason: str) -> Summary | None:
         self._daemon.amend(self._terms(), self.name)
-        return self._daemon.end(reason)
+        return self._daemon.end(self._in_full(reason))
+
+    def _in_full(self, reason: str) -> str:
+        """With the error that the job itself ended with: a status does not tell that the memory was too small."""
+        ended = self._handover.gather().ended
+        told = reason.startswith(_FAILED) and ended.startswith(_FAILED)
+        return f"{reason} ({ended.removeprefix(_FAILED)[:_LONGEST_NAME]})" if told else reason
 
     def _terms(self) -> Terms:
         said = self._handover.gather().terms
@@ -221,7 +228,7 @@ def _sum_up(summary: Summary | None, job_id: str, link: LauncherLink) -> None:
 def _reason(ended: Ended) -> str:
     if ended.signal is not None:
         return f"killed by {foreground.signal_name(ended.signal)}"
-    return f"failed: exit status {ended.status}" if ended.status else "done"
+    return f"{_FAILED}exit status {ended.status}" if ended.status else "done"
 
 
 def _say(line: str) -> None:

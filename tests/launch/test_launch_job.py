@@ -174,6 +174,27 @@ def test_the_service_learns_how_the_command_ended(launch, daemon, script, reason
     assert ended["reason"] == reason
 
 
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        ("raise OutOfMemoryError('20 GiB')", "failed: exit status 1 (OutOfMemoryError)"),
+        ("raise SystemExit(3)", "failed: exit status 3 (SystemExit)"),
+        ("raise SystemExit(0)", "done"),
+    ],
+)
+def test_and_by_which_error_of_the_job_inside(launch, daemon, last, reason):
+    """A status alone does not tell that the memory was too small: a recurring job would try the next larger size."""
+    lines = (
+        "from chase.client import Job",
+        "class OutOfMemoryError(RuntimeError): ...",
+        "with Job('inner'):",
+        f"    {last}",
+    )
+    launch(PYTHON, "-c", "\n".join(lines))
+    (ended,) = daemon.ended.values()
+    assert ended["reason"] == reason
+
+
 def test_without_a_service_one_line_says_so_and_the_command_runs(launch, socket_path):
     """No service: the command's output and status as ever, one line on stderr that says what is missing."""
     done = launch(PYTHON, "-c", TRAIN + "\nsys.exit(5)")

@@ -104,6 +104,7 @@ class TestTrials:
             ("done", Said(epochs=9, metric=0.5), Status.LOST),
             ("failed: ValueError", Said(epochs=10), Status.FAILED),
             ("failed: OutOfMemoryError", Said(), Status.OUT_OF_MEMORY),
+            ("failed: exit status 1 (OutOfMemoryError)", Said(), Status.OUT_OF_MEMORY),
             ("killed by SIGKILL", Said(epochs=3), Status.LOST),
             ("interrupted", Said(), Status.LOST),
             ("failed: exit status 1", Said(epochs=4, reached=True), Status.CONVERGED),
