@@ -26,6 +26,7 @@ from zeus_core.batch_size import Proposal, Spec, Stage, Status, Trial, cost_of, 
 
 _KEEP_S = 60.0  # between two writings of how far a trial is
 _OUT_OF_MEMORY = "OutOfMemory"
+_END = ("target", "higher_is_better", "max_epochs")  # which tell a training that arrived from one that failed
 _GONE = ("lease over", "interrupted", "killed")
 
 
@@ -185,7 +186,7 @@ class RecurrenceBook:
     # -- trials -------------------------------------------------------------------------------------------------------
 
     def _recurrence(self, job: Job, recurring: Recurring) -> RecurrenceRecord:
-        """What its owner says now counts; what was learnt of sizes that are still allowed is of use."""
+        """What its owner says now counts; what was learnt of sizes still allowed is of use, for the same end."""
         key, spec = key_of(job.uid, job.name), recurring.to_dict()
         known = self._store.recurrence(key)
         record = known or RecurrenceRecord(key=key, uid=job.uid, name=job.name, spec={}, changed_at=self._clock.now())
@@ -193,7 +194,12 @@ class RecurrenceBook:
             return record
         pinned = record.pinned_batch_size if record.pinned_batch_size in recurring.batch_sizes else None
         spec["batch_sizes"] = list(recurring.batch_sizes)
-        return self._changed(record, spec=spec, pinned_batch_size=pinned)
+        first = record.first_trial
+        if known is not None and any(spec[what] != record.spec.get(what) for what in _END):
+            first = max((trial.number for trial in self._store.trials(key)), default=0) + 1
+            text = f"{job.name} has another target by now, or other epochs for it: its batch size is searched anew"
+            self._events("search-anew", "info", text, job_id=job.id)
+        return self._changed(record, spec=spec, pinned_batch_size=pinned, first_trial=first)
 
     def _history(self, record: RecurrenceRecord) -> list[TrialRecord]:
         return [trial for trial in self._store.trials(record.key) if trial.number >= record.first_trial]

@@ -362,6 +362,21 @@ class TestPeople:
             begin(bench, 1, recurring={**NIGHTLY.to_dict(), **wrong})
         assert len(bench.controller.jobs) == 0
 
+    @pytest.mark.parametrize("change", [{"target": 0.6}, {"max_epochs": 20}, {"higher_is_better": False}])
+    def test_another_end_is_another_search(self, open_bench, change):
+        """All failed at a target that was too high: none of them is given up at one that can be reached."""
+        bench = open_bench()
+        for number in range(1, 5):
+            whole(bench, number, 60.0, said=Said(epochs=10, metric=0.7, reached=False))
+        sizes = []
+        for number in range(5, 9):
+            job = begin(bench, number, recurring={**NIGHTLY.to_dict(), **change})
+            sizes.append(job.global_batch)
+            train(bench, job, 60.0 + number)
+            bench.controller.end(job.id, OWNER, "done", job.units_done)
+        assert sizes[:3] == [64, 32, 128]
+        assert bench.codes().count("search-anew") == 1
+
     def test_other_sizes_from_now_on(self, open_bench):
         """What was learnt of those that are still allowed is of use."""
         bench = open_bench()
