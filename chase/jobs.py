@@ -423,6 +423,8 @@ def _restate(job: Job, wanted: Registration, policy: PolicyConfig) -> None:
         job.pace = Pace(job.units_done, job.units_done, job.pace.now_s, job.pace.at, job.pace.delay_s)
         if job.account is not None:
             job.account.units = job.units_done
+    trained = job.global_batch or 0  # of a recurrence that has begun already, only what divides its size is possible
+    job.out |= {size for size in wanted.batch_sizes if trained % size}
     own = job.batch_size if wanted.batch_size in job.out else wanted.batch_size
     levers = (own, set(wanted.batch_sizes) - job.out)
     said = (wanted.name, wanted.units, wanted.profile, *levers)

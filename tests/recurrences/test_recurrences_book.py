@@ -180,6 +180,13 @@ class TestInside:
         assert profiler is not None
         assert (job.batch_sizes, job.profiler) == ((16, 32, 64), profiler)
 
+    def test_microbatches_that_are_said_later_divide_it_as_well(self, open_bench):
+        """The recurrence had begun when they were said."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        begin(bench, 1, **self.SIZES)
+        assert (job.global_batch, job.batch_sizes, job.out) == (64, (16, 32, 64), {128})
+
     def test_each_size_has_a_frontier_of_its_own(self, open_bench):
         """A night at another batch is no night at this one: what was measured at 64 says nothing of 32."""
         bench = open_bench(profile__points=3, profile__window_s=10.0)
