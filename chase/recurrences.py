@@ -70,7 +70,7 @@ class RecurrenceBook:
         self._running: dict[str, Running] = {}  # by job
 
     def begin(self, job: Job, outlook: Callable[[], Outlook], hardware: Hardware, *, alive: Collection[str]) -> None:
-        """Give a recurring job its trial: a new one, or the one that it had before the service was started anew.
+        """Give a recurring job its trial: a new one, or the one that it had before the service or its lease was gone.
 
         ``alive`` are the jobs that may still run; a trial of any other is lost.
         """
@@ -78,13 +78,14 @@ class RecurrenceBook:
             return
         recurring = checked(job.recurring, job.batch_size)
         record = self._recurrence(job, recurring)
-        history = self._history(record)
-        mine = next((trial for trial in history if trial.job_id == job.id and trial.ended_at is None), None)
-        if mine is None:
-            history = self._without_lost(history, {*alive, job.id})
-            mine, proposal = self._new(job, record, history, outlook(), hardware)
+        trials = self._without_lost(self._store.trials(record.key), {*alive, job.id})
+        mine = next((trial for trial in reversed(trials) if trial.job_id == job.id), None)
+        if mine is None or not _goes_on(mine):
+            mine, proposal = self._new(job, record, trials, outlook(), hardware)
         else:
-            proposal = self._proposal(record, [t for t in history if t.number < mine.number], mine.eta, hardware)
+            mine = replace(mine, status=Status.RUNNING.value, ended_at=None)
+            proposal = self._proposal(record, _counted(record, trials, mine.number), mine.eta, hardware)
+            self._store.keep_trial(mine)
         now_s = self._clock.monotonic()
         gap_s = max(0.0, (self._clock.now() - mine.began_at).total_seconds() - mine.duration_s)
         self._running[job.id] = Running(mine, recurring, proposal.stop_above, now_s, job.energy_j, now_s, gap_s)
@@ -201,17 +202,16 @@ class RecurrenceBook:
             self._events("search-anew", "info", text, job_id=job.id)
         return self._changed(record, spec=spec, pinned_batch_size=pinned, first_trial=first)
 
-    def _history(self, record: RecurrenceRecord) -> list[TrialRecord]:
-        return [trial for trial in self._store.trials(record.key) if trial.number >= record.first_trial]
-
     def _new(
         self,
         job: Job,
         record: RecurrenceRecord,
-        history: Sequence[TrialRecord],
+        trials: Sequence[TrialRecord],
         outlook: Outlook,
         hardware: Hardware,
     ) -> tuple[TrialRecord, Proposal]:
+        number = trials[-1].number + 1 if trials else 1
+        history = _counted(record, trials, number)
         took = [trial.duration_s for trial in history if trial.status == Status.CONVERGED]
         eta, why = eta_of(
             outlook,
@@ -220,7 +220,6 @@ class RecurrenceBook:
             expected_s=statistics.median(took) if took else None,
             without_signal=job.policy_config.without_signal,
         )
-        number = max((trial.number for trial in self._store.trials(record.key)), default=0) + 1
         proposal = self._proposal(record, history, eta, hardware, number=number)
         trial = TrialRecord(
             key=record.key,
@@ -320,6 +319,15 @@ def proposed(
     ]
     pinned = record.pinned_batch_size
     return propose(spec, trials, eta=eta, number=number, gpu_model=hardware.gpu_model, pinned=pinned)
+
+
+def _counted(record: RecurrenceRecord, trials: Iterable[TrialRecord], before: int) -> list[TrialRecord]:
+    return [trial for trial in trials if record.first_trial <= trial.number < before]
+
+
+def _goes_on(trial: TrialRecord) -> bool:
+    """Whether its job, which is here again, is still at it: it ran on without the service, or beyond its lease."""
+    return trial.ended_at is None or trial.status == Status.LOST
 
 
 def _status(running: Running, reason: str) -> str:

@@ -6,9 +6,9 @@ Notation, for a batch size b that reached its target on another model of GPU:
     k           joules, or seconds, of an epoch here over those of an epoch there
     E', T'      k E and k T: Cost' = epochs x new epoch cost
 
-k is that of b itself where b has been trained here too, at least for some whole epochs; else that of the nearest size of
-which both are known, for models of GPUs differ more than sizes do; else 1, which is as good for comparing sizes. What
-comes out is a belief beforehand with an error of its own, and not as good as a training here.
+k is that of b itself where b has been trained here too, at least for some whole epochs; else that of the nearest size
+of which both are known, for models of GPUs differ more than sizes do; else 1, which is as good for comparing sizes.
+What comes out is a belief beforehand with an error of its own, and not as good as a training here.
 """
 
 from __future__ import annotations

@@ -275,6 +275,50 @@ class TestRestart:
         assert row.energy_j / row.duration_s == pytest.approx(back.energy_j / 300.0, rel=0.05)
         assert job.name == back.name
 
+    def test_one_that_was_reset_meanwhile_goes_on_and_ends(self, open_bench):
+        """It is not gone by any more, but it is one training: no second row, and none that runs for ever."""
+        bench = open_bench()
+        job = begin(bench, 1)
+        train(bench, job, 300.0, Said(epochs=2))
+        bench.controller.reset("nightly", OWNER)
+        again = open_bench()
+        back = begin(again, 1)
+        train(again, back, 60.0)
+        again.controller.end(back.id, OWNER, "done", back.units_done)
+        assert [(row.number, row.status) for row in trials(again)] == [(1, "converged")]
+        assert again.controller.trial(begin(again, 2))["trial"]["number"] == 2
+
+    def test_one_that_was_lost_before_a_reset_is_closed(self, open_bench):
+        """When the next one begins."""
+        bench = open_bench()
+        begin(bench, 1)
+        bench.controller.reset("nightly", OWNER)
+        again = open_bench()
+        again.run(120.0)
+        begin(again, 2)
+        assert [row.status for row in trials(again)] == ["lost", "running"]
+
+    @pytest.mark.parametrize("between", [False, True])
+    def test_a_job_that_was_silent_for_its_lease_goes_on_with_its_trial(self, open_bench, between):
+        """Its epochs count from its beginning, and so do its joules: the rest alone would be a cheap training."""
+        bench = open_bench(gpus=2)
+        job = begin(bench, 1)
+        train(bench, job, 600.0, Said(epochs=4))
+        first_j = job.energy_j
+        bench.run(120.0, report=False)
+        assert trials(bench)[0].status == "lost"
+        if between:
+            bench.register(1, job_id=f"{2:016x}", name="nightly", recurring=NIGHTLY.to_dict())
+        back = begin(bench, 1)
+        assert bench.controller.trial(back)["trial"]["number"] == 1
+        train(bench, back, 300.0, Said(epochs=6, reached=True))
+        bench.controller.end(back.id, OWNER, "done", back.units_done)
+        row = trials(bench)[0]
+        assert (row.status, row.epochs, len(trials(bench))) == ("converged", 6, 1 + between)
+        assert row.duration_s > 900.0
+        assert row.energy_j > first_j + back.energy_j * 0.99
+
+
 
 class TestWhatSaysNothing:
     """Of its batch size, so that the size is tried again and nobody's limit is the lower for it."""
