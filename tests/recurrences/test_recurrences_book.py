@@ -319,7 +319,6 @@ class TestRestart:
         assert row.energy_j > first_j + back.energy_j * 0.99
 
 
-
 class TestWhatSaysNothing:
     """Of its batch size, so that the size is tried again and nobody's limit is the lower for it."""
 
