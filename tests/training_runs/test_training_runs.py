@@ -20,6 +20,7 @@ import pytest
 from service_node import CLEAN, DIRTY, Node, until
 from standin import State
 
+from chase.client import Recurring
 from chase.clock import SystemClock
 from chase.records import RecurrenceRecord, TrialRecord
 from chase.recurrences import key_of
@@ -62,9 +63,8 @@ def start(node: Node, *, ranks: int = 1, gpus: int = 1, trained_at: int | None =
 def keep_a_first_training(store: Store, gpu_model: str) -> None:
     """At the default, which reached its target: so the next one tries another size."""
     now, key = SystemClock().now(), key_of(os.geteuid(), "train")
-    store.keep_recurrence(
-        RecurrenceRecord(key=key, uid=os.geteuid(), name="train", spec={"batch_sizes": [32, 64]}, changed_at=now)
-    )
+    spec = {**Recurring(batch_sizes=(32, 64), default=32, target=5, max_epochs=5).to_dict(), "batch_sizes": [32, 64]}
+    store.keep_recurrence(RecurrenceRecord(key=key, uid=os.geteuid(), name="train", spec=spec, changed_at=now))
     ended = {"status": "converged", "ended_at": now, "energy_j": 1e6, "duration_s": 4e3, "epochs": 5}
     chosen = {"batch_size": 32, "stage": "pruning", "eta": 0.5, "reason": "batch 32 has not been tried yet"}
     store.keep_trial(
