@@ -191,13 +191,17 @@ class Controller:
         job.changed_s = self._clock.monotonic() - held_s - max(0.0, (self._clock.now() - last.at).total_seconds())
 
     def report(self, job_id: str, peer: Peer, units_done: float, said: Said = Said()) -> Job:  # noqa: B008  frozen
-        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together."""
+        """Take a report. Energy is read in the same moment, so that a window's work and joules belong together.
+
+        Where a tick holds it up, the work is that of the moment in which it came.
+        """
+        came_s = self._clock.monotonic()
         with self._lock:
             job = self.jobs.report(job_id, peer, units_done)
             self._hear(job, said)
             self._ledger.sample(self.jobs, only=job.gpus)
             if self._alone(job):
-                self._book.observed(job, self._clock.monotonic())
+                self._book.observed(job, self._clock.monotonic(), came_s)
             return job
 
     def _hear(self, job: Job, said: Said) -> None:

@@ -70,13 +70,16 @@ class FrontierBook:
         self._measure(job, live, states)
         return ""
 
-    def observed(self, job: Job, at_s: float) -> None:
-        """Hand a report to the profiler or to the drift watch. Call it right after the energy was read."""
+    def observed(self, job: Job, at_s: float, reported_s: float | None = None) -> None:
+        """Hand a report, which came at ``reported_s``, to the profiler or to the drift watch.
+
+        Call it right after the energy was read.
+        """
         if job.profiler is not None:
-            window = job.profiler.observe(at_s, job.units_done, job.energy_j, job.in_force)
+            window = job.profiler.observe(at_s, job.units_done, job.energy_j, job.in_force, reported_s=reported_s)
             if window is not None:
                 self._keep(job, job.profiler, window)
-        elif job.drift is not None and job.drift.observe(at_s, job.units_done, job.in_force):
+        elif job.drift is not None and job.drift.observe(at_s, job.units_done, job.in_force, reported_s=reported_s):
             self._drifted(job)
 
     def _drifted(self, job: Job) -> None:

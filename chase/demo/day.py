@@ -43,7 +43,8 @@ _HOUR = timedelta(hours=1)
 _FULL_POWER_H = 22.0  # of work
 _SLOWDOWN = 0.05
 _SLEEP_S, _LONGEST_S = 0.001, 0.004  # real ones, of a step of training
-# Simulated seconds: measuring takes the first hours, the rest of the day is what the frontier is for.
+# Simulated seconds: measuring takes the first hours, the rest of the day is what the frontier is for. A report takes
+# some real milliseconds, which are many simulated ones: against more frequent reports that would look like stalls.
 _SETTINGS = {
     "control.gpus": "simulated",
     "control.interval_s": 240.0,
@@ -54,7 +55,7 @@ _SETTINGS = {
     "profile.window_s": 1200.0,
     "profile.points": 5,
     "profile.drift_s": 86400.0,
-    "jobs.report_s": 60.0,
+    "jobs.report_s": 240.0,
     "jobs.lease_s": 86400.0,
     "policy.dwell_s": 1800.0,
     "policy.max_slowdown": _SLOWDOWN,

@@ -182,6 +182,21 @@ class TestLeases:
         assert bench.limits[0] == FRUGAL
 
 
+class HeldUp:
+    """A lock that takes ``next_s`` to come by, once."""
+
+    def __init__(self, bench):
+        self._bench = bench
+        self.next_s = 0.0
+
+    def __enter__(self):
+        waited_s, self.next_s = self.next_s, 0.0
+        self._bench.clock.advance(waited_s)
+
+    def __exit__(self, *_):
+        return None
+
+
 class TestMeasuring:
     def test_the_frontier_is_measured_while_training(self, make_bench):
         """No profile: the sweep goes down from the original, and then the policy rules over what was measured."""
@@ -196,6 +211,26 @@ class TestMeasuring:
             assert point.rate == pytest.approx(bench.gpus[0].rate_at(watts), rel=0.02)
         assert bench.limits[0] == FRUGAL
         assert "frontier-measured" in bench.codes()
+
+    def test_a_report_that_a_tick_holds_up_is_of_the_moment_it_came(self, make_bench):
+        """The first after each change waits for the tick that made it: its work is not that of the wait as well."""
+        bench = make_bench(profile__points=3, profile__window_s=40.0)
+        job = bench.register(0, profile=None)
+        lock, waits = bench.controller._lock, HeldUp(bench)
+        bench.controller._lock = waits
+        done, read_s, limit = 0.0, bench.clock.monotonic(), bench.limits
+        for _ in range(400):
+            bench.clock.advance(5.0)
+            done += bench.gpus[0].rate() * (bench.clock.monotonic() - read_s)
+            read_s = bench.clock.monotonic()
+            waits.next_s = 2.0 if bench.limits != limit else 0.0
+            limit = bench.limits
+            bench.controller.report(job.id, OWNER, done)
+            bench.controller.tick()
+        bench.controller._lock = lock
+        assert job.frontier_source == "measured"
+        for point in job.frontier.points:
+            assert point.rate == pytest.approx(bench.gpus[0].rate_at(point.setting.power_limit_w), rel=0.005)
 
     def test_the_next_run_of_the_same_job_need_not_measure(self, make_bench):
         """Same GPU, original limit, name and unit: the stored frontier is used at once."""
