@@ -32,6 +32,8 @@ What is otherwise than in the paper, but for ``published`` specs:
   below 0: a size that was five times as dear once is not tried again for the tail of a bell.
 - One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
   so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
+- What failed before any had arrived is forgotten with the first that does, where that had failed itself or some size was
+  given up by then: it was the job and not the sizes.
 - What a training spent in vain counts with the next one of its size that arrives, so that a size that often fails is as
   dear as it is.
 - A size whose cost is suddenly twice, or half, of what it was has become another, and what was before is forgotten.
@@ -250,6 +252,7 @@ class _Search:
             size: epoch_cost(frontier, eta=eta, max_power_w=spec.max_power_w) for size, frontier in epochs.items()
         }
         allowed = [trial for trial in history if trial.batch_size in spec.batch_sizes and not self._cost_nothing(trial)]
+        allowed = allowed if spec.published else _without_despair(allowed)
         self.history = [trial for trial in allowed if self._tells(trial)]
         self._by_size = _by_size(self.history, spec.batch_sizes)
         abroad = [] if spec.published else [trial for trial in allowed if not self._tells(trial)]
@@ -335,15 +338,13 @@ class _Search:
 
     def _fails(self, size: int) -> bool:
         """Whether it never reached the target and failed, or was lost, too often."""
-        states = [trial.status for trial in self._of(size)]
-        abroad = [trial.status for trial in self._abroad[size]]
-        if Status.CONVERGED in states:
-            return False
-        failed = states.count(Status.FAILED) + (0 if Status.CONVERGED in abroad else abroad.count(Status.FAILED))
         # As long as nothing has come to its end, it is the code that does not work, and no batch size.
         works = next((trial.number for trial in self.history if trial.status in _SPENT), math.inf)
-        lost = sum(trial.status is Status.LOST and trial.number > works for trial in self._of(size))
-        return failed >= _PATIENCE or lost > _PATIENCE
+        states = [t.status for t in self._of(size) if t.status is not Status.LOST or t.number > works]
+        abroad = [trial.status for trial in self._abroad[size]]
+        if Status.CONVERGED not in abroad:
+            states += [status for status in abroad if status is Status.FAILED]
+        return _given_up(states)
 
     def _least_mean(self) -> float | None:
         """Of a size that is not given up."""
@@ -535,6 +536,27 @@ class _Search:
         known = self.costs[size] or self._believed(size)
         state = "out" if size in self.out else "open" if known else "waiting"
         return Arm(size, state, len(self.costs[size]), mean, sd)
+
+
+def _given_up(states: Sequence[Status]) -> bool:
+    failed, lost = states.count(Status.FAILED), states.count(Status.LOST)
+    return Status.CONVERGED not in states and (failed >= _PATIENCE or lost > _PATIENCE)
+
+
+def _without_despair(trials: Sequence[Trial]) -> list[Trial]:
+    """Without what went wrong before the first arrived, where that had failed itself, or some size was given up.
+
+    Then it was the job, or its target, and not the sizes: that of the default alone would be open ever after.
+    """
+    first = next((i for i, trial in enumerate(trials) if trial.status is Status.CONVERGED), 0)
+    before: dict[int, list[Status]] = {}
+    for trial in trials[:first]:
+        before.setdefault(trial.batch_size, []).append(trial.status)
+    wrong = {Status.FAILED, Status.LOST}
+    itself = bool(before) and Status.FAILED in before.get(trials[first].batch_size, ())
+    if not itself and not any(_given_up(states) for states in before.values()):
+        return list(trials)
+    return [trial for i, trial in enumerate(trials) if i >= first or trial.status not in wrong]
 
 
 def _by_size(trials: Iterable[Trial], sizes: Iterable[int]) -> dict[int, list[Trial]]:

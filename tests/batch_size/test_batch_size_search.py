@@ -380,6 +380,17 @@ class TestReviewed:
         told = history((32, 100.0), (64, Status.OUT_OF_MEMORY), (16, 120.0), (64, 50.0))
         assert [arm.state for arm in asked(told).arms] == ["waiting", "open", "open", "open", "waiting"]
 
+    @pytest.mark.parametrize("nights", [3, 4, 6, 8, 15])
+    @pytest.mark.parametrize("wrong", [Status.FAILED, Status.LOST])
+    def test_nights_with_a_broken_job_spoil_no_size(self, nights, wrong):
+        """Whatever was tried in them: once the job is mended the best of all is found."""
+        told: list[Trial] = []
+        for number in range(1, nights + 60):
+            size = asked(told).batch_size
+            bad = number <= nights or size == 128
+            told.append(ended(number, size, 5.0, wrong) if bad else ended(number, size, COSTS[size]))
+        assert [trial.batch_size for trial in told[-10:]].count(64) >= 8
+
     def test_where_none_fits_that_arrived_on_other_gpus(self):
         """The walk goes on below them, though there is much that was believed."""
         told = [on("V100", n, size) for n, size in enumerate((32, 16, 64, 128), 1)]
