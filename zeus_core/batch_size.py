@@ -32,11 +32,12 @@ What is otherwise than in the paper, but for ``published`` specs:
   below 0: a size that was five times as dear once is not tried again for the tail of a bell.
 - One round of pruning, since an arm is tried again when its belief says so. It goes on in the direction that costs less
   so far, and a way also ends at a size that costs more than 1.8 times the best, which is that size's limit as well.
-- What failed before any had arrived is forgotten with the first that does, where that had failed itself or some size was
-  given up by then: it was the job and not the sizes.
+- What failed before any had arrived is forgotten with the first that does, where that had failed itself or some size
+  was given up by then: it was the job and not the sizes.
 - What a training spent in vain counts with the next one of its size that arrives, so that a size that often fails is as
   dear as it is.
-- A size whose cost is suddenly twice, or half, of what it was has become another, and what was before is forgotten.
+- A size whose cost is suddenly twice, or half, of what it was has become another, and what was before is forgotten. So
+  has one that does not arrive twice in a row and costs twice as much by then; once in many is no jump.
 - Of sizes whose drawn costs lie within two standard deviations, and 2 %, of the least, that of least energy is tried:
   on equal cost less energy wins, as among power limits (``selectors``). Below eta 1/2 the 2 % shrink to nothing, since
   who asks for speed alone wants no slower size.
@@ -260,9 +261,9 @@ class _Search:
         self._before = self._beforehand(abroad)
         self.too_large = self._too_large()
         self.out = self.too_large | {size for size in spec.batch_sizes if self._fails(size)}
-        self._both = {size: self._done(size) for size in spec.batch_sizes}
+        self._all = {size: self._done(size) for size in spec.batch_sizes}
         self.survivors: frozenset[int] | None = None  # where those alone are sampled: in the paper, once it is known
-        self.costs = {size: [cost for cost, _ in both] for size, both in self._both.items()}
+        self.costs = {size: [cost for cost, *_ in all_] for size, all_ in self._all.items()}
         self._best = self._least_mean()
 
     # -- what is known ------------------------------------------------------------------------------------------------
@@ -301,26 +302,28 @@ class _Search:
         at = {"eta": self.eta, "max_power_w": self.spec.max_power_w}
         return cost_of(trial.joules, trial.seconds, **at), trial.joules
 
-    def _done(self, size: int) -> list[tuple[float, float]]:
-        """What reaching the target took, the last one last; of as many as the window has.
+    def _done(self, size: int) -> list[tuple[float, float, float]]:
+        """What reaching the target took, the last one last; of as many as the window has: cost, joules, its own cost.
 
         What was spent in vain before counts with it, and what is spent in vain by now with the next one, which cannot
-        cost less than the others did. In the paper each is a cost of its own.
+        cost less than the others did; its own cost is without that. In the paper each is a cost of its own.
         """
-        found: list[tuple[float, float]] = []
+        found: list[tuple[float, float, float]] = []
         cost = joules = 0.0
+        in_vain = 0
         for trial in self._of(size):
             if trial.status not in _SPENT:
                 continue
             more = self._cost(trial)
-            cost, joules = cost + more[0], joules + more[1]
+            cost, joules, in_vain = cost + more[0], joules + more[1], in_vain + 1
             if trial.status is Status.CONVERGED or (self.spec.published and found):
-                found.append((cost, joules))
-                cost = joules = 0.0
-        if cost > 0 and found:
-            costs, energies = zip(*found, strict=True)
-            found.append((cost + float(np.mean(costs)), joules + float(np.mean(energies))))
-        found = found if self.spec.published else _since_the_last_jump(found)
+                found.append((cost, joules, more[0]))
+                cost, joules, in_vain = 0.0, 0.0, 0
+        if in_vain and found:
+            costs, energies, owns = zip(*found, strict=True)
+            cost, joules = cost + float(np.mean(costs)), joules + float(np.mean(energies))
+            found.append((cost, joules, cost if in_vain >= _PATIENCE else owns[-1]))
+        found = found if self.spec.published else found[_last_jump([own for *_, own in found]) :]
         return found if self.spec.window is None else found[-self.spec.window :]
 
     def _too_large(self) -> frozenset[int]:
@@ -368,9 +371,13 @@ class _Search:
         return max(beta, 1.0 + _SURE * self._spread()) * best
 
     def _spread(self) -> float:
-        """Relative standard deviation of one cost: that of all arms together, and of a guess beforehand."""
+        """Relative standard deviation of one cost: that of all arms together, and of a guess beforehand.
+
+        Of those alone that arrive: one failure would make all the others doubtful.
+        """
         squares, count = _GUESS_COUNTS * _GUESS**2, _GUESS_COUNTS
-        for costs in self.costs.values():
+        for found in self._all.values():
+            costs = [own for *_, own in found]
             if len(costs) > 1:
                 squares += sum((cost / float(np.mean(costs)) - 1.0) ** 2 for cost in costs)
                 count += len(costs) - 1
@@ -506,8 +513,8 @@ class _Search:
 
     def _joules(self, size: int) -> float | None:
         """Of one training; None where only its cost is believed."""
-        if self._both[size]:
-            return float(np.mean([joules for _, joules in self._both[size]]))
+        if self._all[size]:
+            return float(np.mean([joules for _, joules, _ in self._all[size]]))
         return self._before[size].joules
 
     def _beliefs(self) -> dict[int, tuple[float, float]]:
@@ -566,15 +573,15 @@ def _by_size(trials: Iterable[Trial], sizes: Iterable[int]) -> dict[int, list[Tr
     return found
 
 
-def _since_the_last_jump(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Without what was before the costs became others: data drift, another code."""
+def _last_jump(costs: Sequence[float]) -> int:
+    """From where on they are what they are now: before it they were others (data drift, another code)."""
     first, total = 0, 0.0  # a running total: the sum anew for each would take seconds of ten thousand trainings
-    for i, (cost, _) in enumerate(found):
+    for i, cost in enumerate(costs):
         mean = total / (i - first) if i > first else cost
         if not mean / _JUMP <= cost <= mean * _JUMP:
             first, total = i, 0.0
         total += cost
-    return found[first:]
+    return first
 
 
 def _posterior(mean: float, variance: float, count: int, prior: Before | None) -> tuple[float, float]:
