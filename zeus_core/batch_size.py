@@ -46,9 +46,10 @@ What is otherwise than in the paper, but for ``published`` specs:
   the costs have changed (data drift).
 
 And than upstream's code, always: one generator for all arms of a draw, seeded by (seed, number of the trial); a trial
-that was killed is lost, and its size is tried again, at most twice once any training has come to its end; a size that
-did not fit into the memory is out with all larger ones, one that has fitted before after twice in a row; a training
-that did not reach its target lowers no limit.
+that was killed is lost, and its size is tried again, at most twice once any training has come to its end, and at most
+twice in a row before that counts against a size that has arrived before; a size that did not fit into the memory is out
+with all larger ones, one that has fitted before after twice in a row; a training that did not reach its target lowers
+no limit.
 """
 
 from __future__ import annotations
@@ -311,9 +312,7 @@ class _Search:
         found: list[tuple[float, float, float]] = []
         cost = joules = 0.0
         in_vain = 0
-        for trial in self._of(size):
-            if trial.status not in _SPENT:
-                continue
+        for trial in self._spent(size):
             more = self._cost(trial)
             cost, joules, in_vain = cost + more[0], joules + more[1], in_vain + 1
             if trial.status is Status.CONVERGED or (self.spec.published and found):
@@ -325,6 +324,15 @@ class _Search:
             found.append((cost, joules, cost if in_vain >= _PATIENCE else owns[-1]))
         found = found if self.spec.published else found[_last_jump([own for *_, own in found]) :]
         return found if self.spec.window is None else found[-self.spec.window :]
+
+    def _spent(self, size: int) -> list[Trial]:
+        """Those whose cost tells of the size: lost ones only from the third in a row on, which are no chance."""
+        spent, lost = [], 0
+        for trial in self._of(size):
+            lost = lost + 1 if trial.status is Status.LOST else 0 if trial.status in _TOLD else lost
+            if trial.status in _SPENT or (lost > _PATIENCE and not self.spec.published):
+                spent.append(trial)
+        return spent
 
     def _too_large(self) -> frozenset[int]:
         """What has fitted here before is so only after two in a row: once, another may have had the memory."""

@@ -403,6 +403,19 @@ class TestReviewed:
         (mean,) = (arm.mean for arm in asked(told, replace(SPEC, window=None)).arms if arm.batch_size == 64)
         assert mean == pytest.approx(58.0, abs=2.0)
 
+    def test_a_size_that_is_lost_again_and_again_is_left(self):
+        """Though it had arrived before: something kills it by now. Two that were killed by chance change nothing."""
+        told = history((32, 100.0), (16, 120.0), (64, 50.0), (128, 170.0), (8, Status.FAILED))
+        beliefs = []
+        for number in range(6, 26):
+            found = asked(told)
+            beliefs.append(found.arms[3].mean)
+            told.append(
+                ended(number, found.batch_size, 30.0, Status.LOST if found.batch_size == 64 else told[0].status)
+            )
+        assert beliefs[:3] == [50.0] * 3
+        assert [trial.batch_size for trial in told[-10:]].count(64) == 0
+
     def test_where_none_fits_that_arrived_on_other_gpus(self):
         """The walk goes on below them, though there is much that was believed."""
         told = [on("V100", n, size) for n, size in enumerate((32, 16, 64, 128), 1)]
