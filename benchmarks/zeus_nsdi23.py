@@ -37,8 +37,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zeus_core.batch_size import Spec, Status, Trial, cost_of, propose
+from zeus_core.batch_size import Spec, propose
 from zeus_core.frontier import Frontier, OperatingPoint, Setting
+from zeus_core.trials import Status, Trial, cost_of
 
 DATA = Path(os.environ.get("CHASE_DATA", "../shared/data")) / "zeus_nsdi23"
 GPUS = ("v100", "a40", "rtx6000", "p100")

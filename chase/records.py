@@ -145,7 +145,7 @@ class RecurrenceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """One recurrence: what it tried and what came of it (``zeus_core.batch_size.Trial``).
+    """One recurrence: what it tried and what came of it (``zeus_core.trials.Trial``).
 
     ``energy_j`` and ``duration_s`` are all of it, ``eta`` is what it was chosen by, and ``max_power_w`` the original
     limits of its GPUs, which are of ``gpu_model``. ``metric`` is that of the last of its ``epochs``.

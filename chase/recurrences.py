@@ -22,7 +22,8 @@ from chase.outlook import Outlook
 from chase.records import RecurrenceRecord, TrialRecord
 from chase.recurring_eta import eta_of
 from chase.store import Store
-from zeus_core.batch_size import Proposal, Spec, Stage, Status, Trial, cost_of, propose
+from zeus_core.batch_size import Proposal, Spec, propose
+from zeus_core.trials import Stage, Status, Trial, cost_of
 
 _KEEP_S = 60.0  # between two writings of how far a trial is
 _OUT_OF_MEMORY = "OutOfMemory"

@@ -57,13 +57,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from zeus_core.frontier import Frontier
 from zeus_core.other_gpus import Before, translated
+from zeus_core.trials import Stage, Status, Trial, cost_of
 
 _GUESS = 0.04  # relative standard deviation of a training's cost, as long as little is seen
 _GUESS_COUNTS = 1.0
@@ -76,60 +75,8 @@ _JUMP = 2.0
 _PATIENCE = 2  # times that a size may be lost, or fail, before it is given up
 
 
-class Status(StrEnum):
-    """What became of a trial. ``LOST`` says nothing of its batch size: the job was killed."""
-
-    RUNNING = "running"
-    CONVERGED = "converged"
-    FAILED = "failed"
-    STOPPED = "stopped early"
-    OUT_OF_MEMORY = "out of memory"
-    LOST = "lost"
-
-
-class Stage(StrEnum):
-    """Why a size is tried."""
-
-    PRUNING = "pruning"
-    CONCURRENT = "concurrent"
-    SAMPLING = "sampling"
-    PINNED = "pinned"
-
-
 _SPENT = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED})
-_TOLD = frozenset({Status.CONVERGED, Status.FAILED, Status.STOPPED, Status.OUT_OF_MEMORY})
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One training: ``number`` from 1 in the order in which they began, and what it took until it ended.
-
-    ``gpu_model`` tells trainings on other hardware, whose joules and seconds are others.
-    """
-
-    number: int
-    batch_size: int
-    status: Status = Status.RUNNING
-    joules: float = 0.0
-    seconds: float = 0.0
-    epochs: float = 0.0
-    gpu_model: str = ""
-    stage: Stage | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("joules", "seconds", "epochs"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} of a trial must be finite and at least 0, not {value!r}")
-
-    def to_dict(self) -> dict[str, Any]:
-        words = {"status": self.status.value, "stage": self.stage.value if self.stage else None}
-        return {**{name: getattr(self, name) for name in self.__slots__}, **words}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Trial:
-        stage = data.get("stage")
-        return cls(**{**data, "status": Status(data["status"]), "stage": Stage(stage) if stage else None})
+_TOLD = _SPENT | {Status.OUT_OF_MEMORY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +177,6 @@ def propose(
             raise ValueError(f"pinned must be one of batch_sizes {list(spec.batch_sizes)}, not {pinned!r}")
         return search.proposal(pinned, Stage.PINNED, "pinned by a person")
     return search.pruning() or search.sampling(number)
-
-
-def cost_of(joules: float, seconds: float, *, eta: float, max_power_w: float) -> float:
-    """Eq 2, in joules."""
-    return eta * joules + (1.0 - eta) * max_power_w * seconds
 
 
 def epoch_cost(frontier: Frontier, *, eta: float, max_power_w: float) -> tuple[float, float]:

@@ -17,14 +17,12 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from zeus_core.batch_size import Trial
+from zeus_core.trials import Status, Trial
 
 _OWN_RATIO = 0.1  # relative standard deviation of what is translated: epochs differ, and the limits they ran at
 _OTHER_RATIO = 0.2
-_AT_ITS_END = frozenset({"converged", "stopped early"})
+_AT_ITS_END = frozenset({Status.CONVERGED, Status.STOPPED})
 _MANY = 5  # whole epochs, beside which what was begun of another makes no more than ``_OTHER_RATIO``
 
 
@@ -43,10 +41,10 @@ def translated(
     """Of each size that reached its target ``abroad``. ``cost`` takes joules and seconds.
 
     Where a ratio to some model is known, that of others is not asked; where none is, the one on which one arrived last.
-    ``trials`` are in order of their numbers, and the last ``window`` of a size count.
+    Trials are in order of their numbers, and the last ``window`` of a size count.
     """
     epochs = _epochs(here)
-    arrived = [trial for trial in abroad if trial.status == "converged"]  # only such models have something to tell
+    arrived = [trial for trial in abroad if trial.status is Status.CONVERGED]  # only such models have something to tell
     models = list(dict.fromkeys(trial.gpu_model for trial in reversed(arrived)))
     of = {model: [trial for trial in abroad if trial.gpu_model == model] for model in models}
     ratios = {model: _ratios(epochs, _epochs(of[model])) for model in models}
@@ -54,7 +52,7 @@ def translated(
     found: dict[int, list[tuple[float, float, float]]] = {}
     for model in reversed(chosen):
         for trial in of[model]:
-            if trial.status == "converged":
+            if trial.status is Status.CONVERGED:
                 joules, seconds, doubt = _here(trial, ratios[model])
                 found.setdefault(trial.batch_size, []).append((cost(joules, seconds), joules, doubt))
     return {size: _before(told if window is None else told[-window:]) for size, told in found.items()}
@@ -80,7 +78,7 @@ def _epochs(trials: Iterable[Trial]) -> dict[int, tuple[float, float]]:
     for trial in trials:
         # The rest of an epoch costs and does not count; only at its end does one arrive, or is it told to stop.
         least = 1 if trial.status in _AT_ITS_END else _MANY
-        if trial.epochs >= least and trial.joules > 0 and trial.seconds > 0 and trial.status != "running":
+        if trial.epochs >= least and trial.joules > 0 and trial.seconds > 0 and trial.status is not Status.RUNNING:
             kept = sums.setdefault(trial.batch_size, [0.0, 0.0, 0.0])
             for i, value in enumerate((trial.joules, trial.seconds, trial.epochs)):
                 kept[i] += value

@@ -16,7 +16,7 @@ from controller_bench import OWNER, Bench
 from chase.client.messages import Said
 from chase.client.recurring import Recurring
 from chase.jobs import Job, JobRefused, Peer
-from zeus_core.batch_size import Status
+from zeus_core.trials import Status
 
 NIGHTLY = Recurring(batch_sizes=(32, 64, 128), default=64, target=0.8, max_epochs=10)
 OTHER = Peer(4242, 1)

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from datetime import timedelta
 
 import pytest
+from calls import counted
 from signal_bench import NOW, Source, Typical, point
 
 from chase.signal import Limits
 from providers.base import Transient
 
 FIVE = timedelta(minutes=5)
-
-
-def counted(asked):
-    """What a call gives, and how many calls of Python functions it takes: the same on any machine, however busy."""
-    calls = 0
-
-    def count(_frame, event, _argument):
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        given = asked()
-    finally:
-        sys.setprofile(before)
-    return given, calls
 
 
 @pytest.mark.parametrize("hours_ago", [0, 4, 12], ids=["fresh", "stale", "expired"])
