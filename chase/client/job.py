@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 
+from chase.client.arguments import gpu_list, named, own_and_others, part_of, plain, total
 from chase.client.counter import MOST, Counter
 from chase.client.messages import Advice, Said, Terms, Trial
 from chase.client.reporter import Reporter
@@ -40,8 +41,6 @@ logger = logging.getLogger("chase.client")
 ID_VARIABLE = "CHASE_JOB_ID"
 CLOSE_S = 2.0
 TRIAL_S = 15.0  # a launcher asks the service every few seconds
-_LONGEST_NAME = 200  # that the service takes
-_MOST_SIZES = 16  # as well
 _RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 
 
@@ -89,24 +88,24 @@ class Job:
         self._env = dict(os.environ if env is None else env)
         if recurring is not None and not hasattr(recurring, "check_microbatch"):
             raise TypeError(f"recurring must be a chase.client.Recurring, not {recurring!r}")
-        self.name = _named("name", name)
+        self.name = named("name", name)
         self.id = self._env.get(ID_VARIABLE) or os.urandom(16).hex()
         self._terms = Terms(
-            _named("units", units),
-            _total(total_units),
-            _text("region", region),
-            None if policy is None else _plain(policy),
-            _text("profile", profile),
-            *_batch_sizes(batch_size, batch_sizes),
+            named("units", units),
+            total(total_units),
+            region if region is None else named("region", region),
+            None if policy is None else plain(policy),
+            profile if profile is None else named("profile", profile),
+            *own_and_others(batch_size, batch_sizes),
             None if recurring is None else recurring.to_dict(),
-            _joint(joint),
+            part_of(joint),
         )
         if recurring is not None and batch_size is not None:
             recurring.check_microbatch(batch_size)
         self._recurring = recurring
         self._said = Said(batch_size)
         self._epochs = 0
-        self._gpus = None if gpus is None else _listed(gpus)
+        self._gpus = None if gpus is None else gpu_list(gpus)
         self._socket = None if socket is None else os.fspath(socket)
         self._clock = clock
         self._count = Counter()
@@ -366,80 +365,3 @@ def _end_reason(error: BaseException | None) -> str:
     if error is None or (isinstance(error, SystemExit) and not error.code):
         return "done"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"failed: {type(error).__name__}"
-
-
-def _named(key: str, value: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{key} must be text, not {value!r}")
-    if not value.strip():
-        raise ValueError(f"{key} must not be empty")
-    if len(value) > _LONGEST_NAME:
-        raise ValueError(f"{key} must have at most {_LONGEST_NAME} letters, not {len(value)}")
-    return value
-
-
-def _text(key: str, value: str | None) -> str | None:
-    return None if value is None else _named(key, value)
-
-
-def _total(total_units: float | None) -> float | None:
-    number = not isinstance(total_units, (str, bytes, bool)) and hasattr(total_units, "__float__")
-    if total_units is not None and not number:
-        raise TypeError(f"total_units must be a number or None, not {total_units!r}")
-    if total_units is not None and not 0 < total_units <= MOST:
-        raise ValueError(f"total_units must be a positive number or None, not {total_units!r}")
-    return None if total_units is None else float(total_units)
-
-
-def _batch_sizes(own: int | None, sizes: Sequence[int]) -> tuple[int | None, tuple[int, ...] | None]:
-    """As they are sent. Raises for what the service would refuse."""
-    if own is None and not sizes:
-        return None, None
-    said = _many("batch_sizes", sizes)
-    if not all(hasattr(size, "__index__") and not isinstance(size, bool) for size in (*said, own)):
-        raise TypeError(f"batch_size and batch_sizes must be whole numbers, not {own!r} and {list(said)!r}")
-    listed, own = tuple(map(index, said)), index(own)  # type: ignore[arg-type]  # numpy's, too
-    if own not in listed or min(listed) < 1 or len({*listed}) < len(listed) or len(listed) > _MOST_SIZES:
-        text = f"1 to {_MOST_SIZES} different numbers from 1, with batch_size {own!r} among them"
-        raise ValueError(f"batch_sizes must be {text}, not {list(listed)!r}")
-    return own, listed
-
-
-def _joint(joint: str | None) -> str | None:
-    if joint not in {None, "leads", "follows"}:
-        raise ValueError(f"joint must be 'leads', 'follows' or None, not {joint!r}")
-    return joint
-
-
-def _listed(gpus: Sequence[str | int]) -> tuple[str | int, ...]:
-    listed = _many("gpus", gpus)
-    if not all(isinstance(gpu, (str, int)) and not isinstance(gpu, bool) for gpu in listed):
-        raise TypeError(f"gpus must be a list of UUIDs or indices, not {gpus!r}")
-    if not listed:
-        raise ValueError("gpus must not be empty; None means those that CUDA_VISIBLE_DEVICES shows")
-    return listed
-
-
-def _many(key: str, values: Any) -> tuple[Any, ...]:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{key} must be a list, not {values!r}")
-    return tuple(values)
-
-
-def _plain(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that no later change of the caller's reaches. Raises for what JSON cannot carry."""
-    import json
-
-    if not hasattr(policy, "keys"):
-        raise TypeError(f"policy must be a table of the policy's keys, not {policy!r}")
-    plain: dict[str, Any] = json.loads(json.dumps(dict(policy), allow_nan=False, default=_time))
-    return plain
-
-
-def _time(value: object) -> str:
-    """Of a deadline, as text."""
-    from datetime import datetime
-
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"a policy is sent as JSON, which has no {type(value).__name__}")

@@ -13,34 +13,13 @@ The service keeps what each recurrence took, and lets the next one try the batch
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-_MOST_SIZES = 16  # that the service takes
+from chase.client.arguments import MOST_SIZES, real, whole, wholes
+
 _MOST_EPOCHS = 10**6
-
-
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, bool) and hasattr(value, "__index__"):
-        with suppress(TypeError):  # a tensor that is none
-            return operator.index(value)
-    raise TypeError(f"{name} must be a whole number, not {value!r}")
-
-
-def _wholes(name: str, values: Any) -> tuple[int, ...]:
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{name} must be a list of whole numbers, not {values!r}")
-    return tuple(_whole(name, value) for value in values)
-
-
-def _real(name: str, value: Any) -> float:
-    if not isinstance(value, (str, bytes, bool)) and hasattr(value, "__float__"):
-        with suppress(TypeError, ValueError, RuntimeError):  # a tensor of several
-            return float(value)
-    raise TypeError(f"{name} must be a number, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +42,9 @@ class Recurring:
         if (
             min(self.batch_sizes, default=0) < 1
             or len({*self.batch_sizes}) < len(self.batch_sizes)
-            or (len(self.batch_sizes) > _MOST_SIZES)
+            or (len(self.batch_sizes) > MOST_SIZES)
         ):
-            text = f"batch_sizes must be 1 to {_MOST_SIZES} different numbers from 1"
+            text = f"batch_sizes must be 1 to {MOST_SIZES} different numbers from 1"
             raise ValueError(f"{text}, not {list(self.batch_sizes)!r}")
         if self.default not in self.batch_sizes:
             raise ValueError(f"default must be one of batch_sizes {list(self.batch_sizes)!r}, not {self.default!r}")
@@ -80,10 +59,10 @@ class Recurring:
 
     def _as_plain(self) -> None:
         """What is sent is Python's own: numpy's whole numbers, a tensor of one number and any iterable are as good."""
-        for name, made in (("batch_sizes", _wholes), ("default", _whole), ("max_epochs", _whole), ("target", _real)):
+        for name, made in (("batch_sizes", wholes), ("default", whole), ("max_epochs", whole), ("target", real)):
             object.__setattr__(self, name, made(name, getattr(self, name)))
         if self.beta is not None:
-            object.__setattr__(self, "beta", _real("beta", self.beta))
+            object.__setattr__(self, "beta", real("beta", self.beta))
 
     def check_microbatch(self, own: int) -> None:
         """Raise ``ValueError`` unless each of the sizes is so many microbatches of a job's ``own`` size."""
