@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import signal
 import sys
-import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from forked_ranks import WORLD, fork
 from noise_problem import loss_of, model_at
 from torch.nn.parallel import DistributedDataParallel
 
 from zeus_core.training.noise_scale import GradientNoise
-
-WORLD = 4
 
 
 def steps(rank, number, count, *, sizes=(8,) * WORLD, averaged=True):
@@ -63,21 +59,7 @@ def main():
     directory = Path(sys.argv[1])
     torch.set_num_threads(1)
     importlib.import_module("torch._dynamo")  # which DistributedDataParallel would load in each rank
-    pids = []
-    for rank in range(WORLD):
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                signal.alarm(60)
-                as_rank(rank, directory)
-                status = 0
-            except BaseException:  # noqa: BLE001  # a forked child never goes on into the parent's code
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        pids.append(pid)
-    sys.exit(max(abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) for pid in pids))
+    sys.exit(max(map(abs, fork(lambda rank: as_rank(rank, directory)))))
 
 
 if __name__ == "__main__":

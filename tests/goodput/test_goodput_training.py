@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked_ranks import run
 
 torch = pytest.importorskip("torch")
 
@@ -331,17 +331,7 @@ def test_it_is_checkpointed_and_taken_away():
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """What each of four ranks saw in each scenario of noise_ranks.py."""
-    directory = tmp_path_factory.mktemp("ranks")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", HERE / "noise_ranks.py", directory],
-        env={**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads((directory / f"{rank}.json").read_text()) for rank in range(4)]
+    return run(HERE / "noise_ranks.py", tmp_path_factory.mktemp("ranks"))[1]
 
 
 @pytest.mark.slow

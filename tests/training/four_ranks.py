@@ -12,12 +12,12 @@ import random
 import signal
 import sys
 import time
-import traceback
 from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from forked_ranks import WORLD, fork
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from training_problems import Images, weights
@@ -28,7 +28,6 @@ from zeus_core.training.batching import Batching
 from zeus_core.training.sampling import SampleLoader
 from zeus_core.training.steps import Steps
 
-WORLD = 4
 LENGTH = 150  # 48 + 48 + 48 + 6: at the end two ranks have one sample more than the others
 
 
@@ -174,23 +173,10 @@ def main():
             time.sleep(0.005)
         return int((directory / "port").read_text())
 
-    pids = []
-    for rank in range(WORLD):
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                signal.alarm(60)
-                as_rank(rank, directory, scenarios, (lambda: 0) if rank == 0 else port_of_rank_0)
-                status = 0
-            finally:
-                sys.stderr.flush()
-                if status:
-                    traceback.print_exc()
-                os._exit(status)
-        pids.append(pid)
-    ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    sys.stdout.write(json.dumps(ended))
+    def do(rank):
+        as_rank(rank, directory, scenarios, (lambda: 0) if rank == 0 else port_of_rank_0)
+
+    sys.stdout.write(json.dumps(fork(do)))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_ranks import run
 
 torch = pytest.importorskip("torch")
 
@@ -20,17 +18,8 @@ LENGTH, EPOCHS = 150, 8  # as in four_ranks.py
 
 def four_ranks(directory, *scenarios):
     """How each of them ended, and what each saw."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", HERE / "four_ranks.py", directory, *scenarios],
-        env={**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    files = [directory / f"{rank}.json" for rank in range(4)]
-    return json.loads(done.stdout), [json.loads(file.read_text()) if file.exists() else None for file in files]
+    printed, seen = run(HERE / "four_ranks.py", directory, *scenarios)
+    return json.loads(printed), seen
 
 
 @pytest.fixture(scope="module")
