@@ -357,9 +357,9 @@ def test_a_group_of_ranks_is_by_itself(ranks):
 
 @pytest.mark.slow
 def test_what_it_costs_is_printed():
-    """The figures in docs/goodput.md come from noise_cost.py."""
+    """What docs/training.md quotes comes from benchmarks/noise_cost.py."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", HERE / "noise_cost.py", "5"],
+        [sys.executable, "-W", "error", HERE.parents[1] / "benchmarks/noise_cost.py", "5"],
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
         text=True,

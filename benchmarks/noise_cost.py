@@ -1,4 +1,6 @@
-"""What measuring the noise scale adds to the steps of a small convolutional network: ``noise_cost.py [STEPS]``.
+"""What measuring the noise scale adds to the steps of a small convolutional network.
+
+    python benchmarks/noise_cost.py [STEPS]
 
 Steps with and without it alternate, so that whatever else the machine does falls on both; the median of each counts.
 """
@@ -17,21 +19,21 @@ from zeus_core.training.noise_scale import GradientNoise
 COUNT, SIZE = 4, 16
 
 
-def network():
-    layers = []
+def network() -> nn.Module:
+    layers: list[nn.Module] = []
     for before, after in ((3, 16), (16, 32), (32, 32), (32, 64)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
-def main():
+def main() -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     inputs, labels = torch.randn(SIZE, 3, 16, 16), torch.arange(SIZE) % 10
 
-    def seconds(noise):
+    def seconds(noise: GradientNoise | None) -> float:
         began = time.perf_counter()
         for _ in range(COUNT):
             (nn.functional.cross_entropy(model(inputs), labels) / COUNT).backward()
@@ -43,7 +45,7 @@ def main():
         optimizer.zero_grad()
         return time.perf_counter() - began
 
-    took = {"without": [], "not measured": [], "measured": []}
+    took: dict[str, list[float]] = {"without": [], "not measured": [], "measured": []}
     for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 200):
         noise = GradientNoise(model.parameters(), every=2)
         took["measured"].append(seconds(noise))
@@ -51,8 +53,9 @@ def main():
         noise.remove()
         took["without"].append(seconds(None))
     for name, each in took.items():
-        print(f"{name:14s} {statistics.median(each) * 1e3:8.3f} ms a step")  # noqa: T201
+        print(f"{name:14s} {statistics.median(each) * 1e3:8.3f} ms a step")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
